@@ -119,14 +119,16 @@ func (k *claimer) Receive(c *actors.Context, msg any) {
 	}
 }
 
-// room returns how many jobs may be claimed.
+// room returns how many jobs may be claimed. A job whose outcome is being committed has left its place:
+// the claim of the next one shares the commit. As many as there are places may do so at once.
 func (k *claimer) room() int {
 	n, suspects := k.w.board.count()
 	k.notePlaces(n[parked])
 	if k.draining || k.full || n[recovering] >= maxRecovering || n[aside]+suspects > 0 || time.Now().Before(k.claimFrom) || k.w.events.full() {
 		return 0
 	}
-	return min(max(k.w.opts.Concurrency-n[active], 0), store.MaxClaim)
+	places := k.w.opts.Concurrency
+	return min(max(places-n[active]-max(n[committing]-places, 0), 0), store.MaxClaim)
 }
 
 // notePlaces logs when parked jobs begin to stop the worker from claiming, and when they no
@@ -267,7 +269,7 @@ func (k *claimer) found(c *actors.Context, m found) {
 // beginAside begins a job that was put aside, once no other job runs.
 func (k *claimer) beginAside() {
 	n, suspects := k.w.board.count()
-	if n[aside] == 0 || n[active]+suspects > 0 {
+	if n[aside] == 0 || n[active]+n[committing]+suspects > 0 {
 		return
 	}
 	if h := k.jobs[k.w.board.next()]; h != nil {

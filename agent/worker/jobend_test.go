@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -111,6 +112,28 @@ func TestJobEndsWithItsRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPlaceOfAJobThatIsCommitted: a job whose outcome is being committed leaves its place to the next
+// one, so that the claim of that can share the commit. A store that is slow about it does not get ever
+// more of them.
+func TestPlaceOfAJobThatIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &ending{Store: memory(), answer: time.Minute}
+		const places, jobs = 2, 10
+		for i := range jobs {
+			add(t, s, store.Job{ID: fmt.Sprint("j", i), Prompt: "plain"})
+		}
+		sh := open(t, s, asking(), nil, &worker.Options{Concurrency: places})
+		time.Sleep(30 * time.Second)
+		if c := sh.worker.Counts(); c.Running != 2*places || c.Ended[store.JobDone] != 0 {
+			t.Errorf("while the store commits: got %d jobs at work and %d ended, want %d and none", c.Running, c.Ended[store.JobDone], 2*places)
+		}
+		time.Sleep(5 * time.Minute)
+		if c := sh.worker.Counts(); c.Running != 0 || c.Ended[store.JobDone] != jobs {
+			t.Errorf("at last: got %d jobs at work and %d ended, want none and %d", c.Running, c.Ended[store.JobDone], jobs)
+		}
+	})
 }
 
 // TestJobEndsWhileItsRunBegins: the lease of a job that has ended with its run is found over before the

@@ -80,22 +80,24 @@ var hooks = jobhook.Get[*jobhook.Hooks[agent.RunOptions, agent.ResumeOptions, ag
 
 // jobEnd is the end of a job whose run has an answer: it is written with the run's last event.
 type jobEnd struct {
-	job   store.Job
-	owner string
-	made  atomic.Pointer[store.JobUpdate] // by the run's journal
+	w    *Worker
+	job  store.Job
+	made atomic.Pointer[store.JobUpdate] // by the run's journal
 }
 
 // newEnd returns that of a run which is about to begin.
 func (j *work) newEnd() func(*agent.Result) *store.JobUpdate {
-	j.end = &jobEnd{job: j.job, owner: j.w.owner}
+	j.end = &jobEnd{w: j.w, job: j.job}
 	j.end.job.Lost = false
 	return j.end.make
 }
 
 func (e *jobEnd) make(res *agent.Result) *store.JobUpdate {
-	u := &store.JobUpdate{JobLease: store.JobLease{ID: e.job.ID, Epoch: e.job.Epoch}, Owner: e.owner, State: store.JobDone,
+	u := &store.JobUpdate{JobLease: store.JobLease{ID: e.job.ID, Epoch: e.job.Epoch}, Owner: e.w.owner, State: store.JobDone,
 		Result: encodeResult(res), Known: &e.job, Ended: new(store.Job)}
 	e.made.Store(u)
+	e.w.board.commits(e.job)
+	e.w.send(lookNow{}) // the claim of the next job can share the commit
 	return u
 }
 

@@ -23,8 +23,8 @@ type Options struct {
 	// Store holds the jobs. It is required, and has to be the runtime's own: see
 	// [agent.Options].Store.
 	Store store.Store
-	// Concurrency bounds the jobs at work, without jobs that wait for a person. Zero
-	// means 8.
+	// Concurrency bounds the jobs at work, without jobs that wait for a person and those
+	// whose outcome is being committed, as many as that at most. Zero means 8.
 	Concurrency int
 	// MaxParked bounds the jobs that wait for a person here, and so memory: such a job takes
 	// about 10 KB until it is parked, see ParkAfter. At the bound the worker claims no more, and reports it in the log and in

@@ -54,7 +54,10 @@ const (
 	parked
 	recovering
 	aside
+	committing // its run has its outcome, and commits that with the job's end
 )
+
+const phases = int(committing) + 1
 
 // suspectAfter is how often a job's worker is lost until the job runs alone.
 const suspectAfter = 2
@@ -78,8 +81,8 @@ type board struct {
 	// claimer runs; the actors change them in passing.
 	mu       sync.Mutex
 	jobs     map[string]*entry
-	phases   [4]int // how many jobs are in each
-	suspects int    // of them, the jobs that were begun and are not parked
+	phases   [phases]int // how many jobs are in each
+	suspects int         // of them, the jobs that were begun and are not parked
 
 	ended   map[store.JobState]int64
 	retried int64
@@ -110,9 +113,23 @@ func (b *board) place(j store.Job, p phase, run *agent.Run) {
 		case e.job.Epoch > j.Epoch: // it was claimed again here
 			return
 		}
+		if e.phase == committing && p == active && e.job.Epoch == j.Epoch {
+			p = committing // its run had its outcome before the job's actor knew of the run
+		}
 		b.tally(e, -1)
 		e.job, e.phase, e.run = j, p, run
 		b.tally(e, 1)
+	})
+}
+
+// commits notes that the outcome of a job at work is being committed: it leaves its place to another job.
+func (b *board) commits(j store.Job) {
+	b.update(func(b *board) {
+		if e := b.jobs[j.ID]; e != nil && e.job.Epoch == j.Epoch && e.phase == active {
+			b.tally(e, -1)
+			e.phase = committing
+			b.tally(e, 1)
+		}
 	})
 }
 
@@ -153,16 +170,16 @@ func (b *board) remove(id string) *entry {
 // tally counts an entry in or out.
 func (b *board) tally(e *entry, by int) {
 	b.phases[e.phase] += by
-	if suspect(e.job) && (e.phase == active || e.phase == recovering) {
+	if suspect(e.job) && e.phase != parked && e.phase != aside {
 		b.suspects += by
 	}
 }
 
 // count returns how many jobs are in each phase, and how many suspects were begun and are
 // not parked, in constant time.
-func (b *board) count() (phases [4]int, suspects int) {
-	b.update(func(b *board) { phases, suspects = b.phases, b.suspects })
-	return phases, suspects
+func (b *board) count() (n [phases]int, suspects int) {
+	b.update(func(b *board) { n, suspects = b.phases, b.suspects })
+	return n, suspects
 }
 
 // next begins the job that was put aside first, and names it; empty for none.
@@ -188,7 +205,7 @@ func (w *Worker) Counts() Status {
 	s := Status{Owner: w.owner, Agents: slices.Clone(w.names), Concurrency: w.opts.Concurrency, MaxParked: w.opts.MaxParked, Jobs: []JobStatus{}}
 	w.board.update(func(b *board) {
 		n := b.phases
-		s.Running, s.Parked, s.Recovering, s.Aside = n[active], n[parked], n[recovering], n[aside]
+		s.Running, s.Parked, s.Recovering, s.Aside = n[active]+n[committing], n[parked], n[recovering], n[aside]
 		s.Started, s.Draining, s.Retried, s.Lost, s.Returns, s.Ended = b.started, b.draining, b.retried, b.lost, b.returns, maps.Clone(b.ended)
 	})
 	return s

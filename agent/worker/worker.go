@@ -123,7 +123,7 @@ func (w *Worker) abandon() []string {
 			}
 		}
 		clear(b.jobs)
-		b.phases, b.suspects = [4]int{}, 0
+		b.phases, b.suspects = [phases]int{}, 0
 		left = b.left
 	})
 	for _, run := range runs {
