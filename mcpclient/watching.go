@@ -22,11 +22,13 @@ func (c *Client) watching() *listening.Watching {
 		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
 			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
 		},
-		Cancels:     func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().Cancel },
-		Told:        func() bool { info := c.info.Load(); return info != nil && info.Version.Has(mcp.FeatureCoreTasks) },
-		Go:          func(f func()) { c.sys.Go("tasks of "+c.server.Name, f) },
-		NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
-		Failed:      func(err error) error { return c.failed(mcp.MethodListen, err) },
+		Cancels: func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().Cancel },
+		Told:    func() bool { info := c.info.Load(); return info != nil && info.Version.Has(mcp.FeatureCoreTasks) },
+		Go:      func(f func()) { c.sys.Go("tasks of "+c.server.Name, f) },
+		NotAccepted: func(uri string) error { // SUB-05
+			return c.failed(mcp.MethodListen, fmt.Errorf("%w: the server announces no changes of %.200q", ErrUnsupported, uri))
+		},
+		Failed: func(err error) error { return c.failed(mcp.MethodListen, err) },
 	}))
 	return c.watches.Load()
 }
@@ -57,9 +59,4 @@ func (c changes) hasTaskNotices() bool {
 func (c changes) takesTasks() bool {
 	_, ok := c.opts.Extensions[mcp.ExtensionTasks]
 	return ok
-}
-
-// errNotAccepted says that a server does not announce what it was asked for (SUB-05).
-func errNotAccepted(uri string) error {
-	return fmt.Errorf("%w: the server announces no changes of %.200q", ErrUnsupported, uri)
 }

@@ -77,9 +77,7 @@ type entry struct {
 
 // board is the state that the claimer, the jobs and readers of [Status] share.
 type board struct {
-	// mu guards all fields. Status, Counts and WaitsFor read them at any time, also when no
-	// claimer runs; the actors change them in passing.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards all fields: Status, Counts and WaitsFor read them also when no claimer runs
 	jobs     map[string]*entry
 	phases   [phases]int // how many jobs are in each
 	suspects int         // of them, the jobs that were begun and are not parked
