@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -44,14 +45,7 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("the guide to serving does not have%s", line)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeAddress(t)
 	path := filepath.Join(t.TempDir(), "readme.txtar")
 	if err := os.WriteFile(path, []byte(readmeScript(shell, shown[0], address)), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,6 +69,23 @@ func TestReadmeCommands(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"until": until, "listens": listens, "shows": shows, "written": written},
 	})
+}
+
+// freeAddress returns a loopback address at which a program of the test can listen. Its port is
+// below those that a system picks by itself, so that no other process is given it in between.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return address
+		}
+	}
+	t.Fatal("no port from 20000 to 29999 is free")
+	return ""
 }
 
 // readmeWants are what commands of the README print, as a script says it.

@@ -37,14 +37,7 @@ func TestWorkerGuide(t *testing.T) {
 	if _, err := config.Parse(config.FileName, []byte(files[0]), false); err != nil {
 		t.Errorf("the configuration file: %v", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeAddress(t)
 	_, err = exec.LookPath("curl")
 	script := workerScript(strings.ReplaceAll(strings.Join(shell, ""), "127.0.0.1:8090", address), address, err == nil)
 	script += "-- own.yaml --\n" + files[0] + "-- jobs.ndjson --\n" + lines[0]
