@@ -2,11 +2,9 @@ package mcpserver
 
 // Sessions counts the sessions of a server that have not ended.
 func Sessions(s *Server) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n := 0
-	for one := range s.sessions {
-		if !one.stateless {
+	for one := range s.sessions.Range {
+		if !one.(*session).stateless {
 			n++
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // New returns a server without tools. It serves no client until Serve, ServeStdio or
 // Connect is called.
 func New(info mcp.Implementation, opts *Options) (*Server, error) {
-	s := &Server{opts: opts.withDefaults(), info: info, sessions: make(map[*session]struct{})}
+	s := &Server{opts: opts.withDefaults(), info: info}
 	if info.Name == "" {
 		return nil, errors.New("mcpserver: the implementation has no name")
 	}

@@ -49,8 +49,7 @@ type Server struct {
 	closed  atomic.Bool
 	ended   error // of the first Shutdown or Close
 
-	mu       sync.Mutex // guards sessions and the change of closed: an accepting goroutine and Shutdown agree without the actor
-	sessions map[*session]struct{}
+	sessions sync.Map // of *session: those that are open, or about to be
 
 	notices   *subscriptions.Notices
 	taskNews  taskNews
@@ -74,18 +73,14 @@ type open struct {
 
 // open makes the session one of the server's and starts its actor.
 func (s *Server) open(ctx context.Context, n *session) error {
-	s.mu.Lock()
-	closed := s.closed.Load()
-	if !closed {
-		s.sessions[n] = struct{}{}
-	}
-	s.mu.Unlock()
-	if closed {
+	s.sessions.Store(n, nil)
+	if s.closed.Load() { // after Store: either Shutdown sees the session, or this sees that it is closed
+		s.sessions.Delete(n)
 		return ErrClosed
 	}
 	ref, err := actors.Ask(ctx, s.ref, func(r *actors.Reply[actors.Ref]) any { return &open{n, r} })
 	if err != nil {
-		s.forget(n)
+		s.sessions.Delete(n)
 		return fmt.Errorf("starting a session: %w", err)
 	}
 	if _, err := n.started.Wait(ctx); err != nil {
@@ -117,19 +112,11 @@ func (s *Server) nextShared() *func() (*session, error) {
 	return &once
 }
 
-func (s *Server) forget(n *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sessions, n)
-}
-
 // live returns the sessions that are open.
 func (s *Server) live() []*session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var all []*session
-	for n := range s.sessions {
-		if n.started.Completed() {
+	for n := range s.sessions.Range {
+		if n := n.(*session); n.started.Completed() {
 			all = append(all, n)
 		}
 	}
@@ -159,9 +146,7 @@ const closeWait = 5 * time.Second
 
 func (s *Server) shutDown(ctx context.Context) error {
 	s.web.Drain()
-	s.mu.Lock()
 	s.closed.Store(true)
-	s.mu.Unlock()
 	s.dialogues.Calls.Close(ErrClosed)
 	sessions := s.live()
 	for _, n := range sessions {

@@ -95,7 +95,7 @@ func (s *session) stop(failure error) {
 		if err := s.out.Close(ctx); err != nil && cause == nil {
 			cause = err
 		}
-		s.server.forget(s)
+		s.server.sessions.Delete(s)
 		s.ended.Complete(struct{}{}, cause)
 		s.closed()
 	})
@@ -107,6 +107,7 @@ const writeWait = time.Second
 // stopped answers for a session whose actor never ran.
 func (s *session) stopped(err error) {
 	if s.started.Complete(struct{}{}, actors.ErrStopped) {
+		s.server.sessions.Delete(s)
 		s.ended.Complete(struct{}{}, err)
 	}
 }

@@ -59,7 +59,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
 		r.clock.start(c, r.cfg.wallLeft())
-		r.state = (*run).beginning
+		r.state = beginning
 		r.opening = &opening{parts: &r.parts}
 		r.opening.start(c)
 	case actors.Stopping, actors.ChildStopped: // Run.died does the rest
@@ -92,7 +92,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	}
 }
 
-func (r *run) beginning(c *actors.Context, msg any) { r.opening.receive(c, msg) }
+func beginning(r *run, c *actors.Context, msg any) { r.opening.receive(c, msg) }
 
 func (r *run) takingUp(c *actors.Context, msg any) {
 	r.resuming.receive(c, msg)

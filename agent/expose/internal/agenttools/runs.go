@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/troupe-dev/troupe/agent"
@@ -23,11 +23,10 @@ const (
 // maxHistory bounds the runs of a front that are kept: as many as a runtime remembers.
 const maxHistory = 128
 
-// History is the newest runs that the clients of a front started. Its zero value is empty.
+// History is the newest runs that the clients of a front started. Its zero value is empty, and its
+// methods are safe for concurrent use.
 type History struct {
-	mu    sync.Mutex // guards the fields below, which handlers of all clients change in passing: no actor has a place between them
-	byID  map[string]*keptRun
-	order []string // IDs, the oldest first
+	runs atomic.Pointer[[]*keptRun] // the oldest first; a list that is stored does not change
 }
 
 // keptRun is one run and its owner.
@@ -44,30 +43,36 @@ func (k *keptRun) uri() string { return runsPrefix + k.run.ID() }
 
 // add keeps a run, and returns the one that has to make room, nil for none.
 func (h *History) add(k *keptRun) (out *keptRun) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.byID == nil {
-		h.byID = make(map[string]*keptRun)
+	for {
+		before := h.runs.Load()
+		var runs []*keptRun
+		if before != nil {
+			runs = slices.Clone(*before)
+		}
+		runs = append(runs, k)
+		if out = nil; len(runs) > maxHistory {
+			i := relay.MostOf(runs, func(k *keptRun) any { return k.owner })
+			out = runs[i]
+			runs = slices.Delete(runs, i, i+1)
+		}
+		if h.runs.CompareAndSwap(before, &runs) {
+			return out
+		}
 	}
-	h.byID[k.run.ID()] = k
-	if h.order = append(h.order, k.run.ID()); len(h.order) > maxHistory {
-		i := relay.MostOf(h.order, func(id string) any { return h.byID[id].owner })
-		out = h.byID[h.order[i]]
-		delete(h.byID, h.order[i])
-		h.order = slices.Delete(h.order, i, i+1)
-	}
-	return out
 }
 
 // find returns a run if it is the owner's. Every anonymous client that knows the ID, which cannot
 // be guessed, owns an anonymous run.
 func (h *History) find(id, owner string) *keptRun {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if k := h.byID[id]; k != nil && k.owner == owner {
-		return k
+	runs := h.runs.Load()
+	if runs == nil {
+		return nil
 	}
-	return nil
+	i := slices.IndexFunc(*runs, func(k *keptRun) bool { return k.run.ID() == id && k.owner == owner })
+	if i < 0 {
+		return nil
+	}
+	return (*runs)[i]
 }
 
 // keep makes a run a resource, for as long as the history has it.
