@@ -72,8 +72,7 @@ type Authorizer struct {
 	log   *slog.Logger
 	vault *vault.Vault
 
-	mu          sync.Mutex // guards credentials: each connection looks its own up once, before its actor runs
-	credentials map[string]*Credential
+	credentials sync.Map // the [Credential] of a server and its OAuth
 }
 
 // New returns an authorizer.
@@ -98,7 +97,7 @@ func New(opts Options) (*Authorizer, error) {
 			return nil, err
 		}
 	}
-	return &Authorizer{opts: opts, ownSystem: own, log: cmp.Or(opts.Logger, opts.System.Log()), vault: v, credentials: map[string]*Credential{}}, nil
+	return &Authorizer{opts: opts, ownSystem: own, log: cmp.Or(opts.Logger, opts.System.Log()), vault: v}, nil
 }
 
 // endTime bounds Close.
@@ -162,20 +161,26 @@ func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credent
 		cfg.Resource, cfg.MetadataURL, cfg.ClientMetadataURL, cfg.RedirectURI, cfg.AuthMethod,
 		idp.Issuer, idp.ClientID, idp.ClientSecret,
 	})
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if c := a.credentials[key]; c != nil && !c.over.Load() {
-		return c, nil
+	for {
+		before, found := a.credentials.Load(key)
+		if found && !before.(*Credential).over.Load() {
+			return before.(*Credential), nil
+		}
+		c := &Credential{a: a, url: endpoint, address: at, cfg: *cfg}
+		if c.http, err = a.client(endpoint, cfg); err != nil {
+			return nil, err
+		}
+		if c.keeper, err = a.opts.System.Spawn(actors.Spec{Kind: actors.KindKeeper, New: func() actors.Actor { return newKeeper(c) }, OnStop: c.stopped}); err != nil {
+			return nil, err
+		}
+		if found && a.credentials.CompareAndSwap(key, before, c) {
+			return c, nil
+		}
+		if _, found = a.credentials.LoadOrStore(key, c); !found {
+			return c, nil
+		}
+		c.keeper.Stop() // another connection was first, or the keeper of that one has failed, too
 	}
-	c := &Credential{a: a, url: endpoint, address: at, cfg: *cfg}
-	if c.http, err = a.client(endpoint, cfg); err != nil {
-		return nil, err
-	}
-	if c.keeper, err = a.opts.System.Spawn(actors.Spec{Kind: actors.KindKeeper, New: func() actors.Actor { return newKeeper(c) }, OnStop: c.stopped}); err != nil {
-		return nil, err
-	}
-	a.credentials[key] = c
-	return c, nil
 }
 
 // Format shows nothing of the keys, and of the secrets that are configured.

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpclient/auth"
@@ -339,6 +341,43 @@ func TestCredentialsAreShared(t *testing.T) {
 		}
 		if r := guest.requests()[0]; !slices.Equal(r.New, r.Scopes) {
 			t.Errorf("got %+v, want that all scopes are new", r)
+		}
+	})
+}
+
+// Connections that begin at the same moment share one credential and one keeper, also when they
+// take the place of a keeper that has failed.
+func TestCredentialsAreSharedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		all := func() mcpclient.Auth {
+			got := make([]mcpclient.Auth, 50)
+			var wg sync.WaitGroup
+			for i := range got {
+				wg.Go(func() { got[i] = k.credential() })
+			}
+			wg.Wait()
+			synctest.Wait()
+			for _, c := range got[1:] {
+				if c != got[0] {
+					t.Fatal("two connections at once have credentials of their own")
+				}
+			}
+			if n := k.sys.Census().Live(actors.KindKeeper); n != 1 {
+				t.Fatalf("got %d keepers, want 1", n)
+			}
+			return got[0]
+		}
+		first := all()
+		k.good(k.call(first, "t"))
+		var bad atomic.Bool
+		bad.Store(true)
+		k.panics(func() bool { return bad.Swap(false) })
+		k.set(func() { k.wants = map[string]string{"u": "write"} })
+		if err := k.call(first, "u"); !errors.Is(err, auth.ErrStopped) {
+			t.Fatalf("the call with the panic: got %v, want %v", err, auth.ErrStopped)
+		}
+		if next := all(); next == first {
+			t.Error("the credential of the failed keeper is still in use")
 		}
 	})
 }
