@@ -20,7 +20,7 @@ type Count struct {
 // Census is a count of everything alive.
 type Census struct {
 	Actors  map[Kind]Count // kinds that were never started are left out
-	Tasks   map[string]int // running, by owner
+	Tasks   map[string]int // by owner: running, or waiting by [System.WhenReadable]
 	Dropped int64          // messages to actors that had stopped
 }
 

@@ -22,6 +22,7 @@
 //     parent completes if the actor fails.
 //   - Work that blocks runs in a task ([Await], [Context.Go], [System.Go]). Only
 //     this package starts goroutines; a panic in a task is an error with its stack.
+//     A task that waits for input may wait without a goroutine ([System.WhenReadable]).
 //   - [System.Shutdown] ends all of it within its context, or names what did not end.
 //
 // # Rules for an actor

@@ -28,18 +28,19 @@ type Options struct {
 // System is one tree of actors. A process needs one, or few. Its methods may be used from
 // any goroutine.
 type System struct {
-	lib     *actor.ActorSystem
-	log     *slog.Logger
-	trace   func(TraceEvent)
-	workers workers
-	tasks   tasks
-	waits   atomic.Int64 // tasks under way that are expected to wait
-	census  census
-	spawner spawner
-	clock   clock
-	ids     atomic.Uint64
-	root    Ref
-	failed  Reply[struct{}] // completed by the failure that ended the runtime
+	lib       *actor.ActorSystem
+	log       *slog.Logger
+	trace     func(TraceEvent)
+	workers   workers
+	tasks     tasks
+	waits     atomic.Int64 // tasks under way that are expected to wait
+	readiness readiness
+	census    census
+	spawner   spawner
+	clock     clock
+	ids       atomic.Uint64
+	root      Ref
+	failed    Reply[struct{}] // completed by the failure that ended the runtime
 
 	closing  atomic.Bool
 	shutdown sync.Once
@@ -194,6 +195,7 @@ func (s *System) shutDown(ctx context.Context) error {
 	if late := wait(ctx, s.tasks.idle()); late != nil {
 		err = late
 	}
+	s.readiness.close()
 	if late := wait(ctx, s.workers.close()); late != nil {
 		err = late
 	}

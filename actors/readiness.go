@@ -1,0 +1,151 @@
+package actors
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+)
+
+// ReadWait is a wait of [System.WhenReadable]. Its methods may be called from any goroutine.
+type ReadWait struct {
+	sys   *System
+	owner string
+	file  syscall.RawConn
+	ready func()
+	id    uint64
+}
+
+// WhenReadable runs ready once, as a task of owner, as soon as conn has something to read or
+// has ended: a pipe or a socket by its other end, a pidfd by the end of its process. Until then
+// the wait holds no goroutine, and counts as a task that runs. Ready may run before WhenReadable has
+// returned, and without a cause: it runs, too, for the waits that are open when [System.Shutdown] returns.
+// So it reads without relying on what is there.
+//
+// WhenReadable returns false, and ready never runs, where only a goroutine can wait for conn: on systems
+// other than Linux, for files that the kernel does not watch (regular ones), for a closed conn, and
+// after Shutdown. A conn has one wait at a time. The wait does not notice that this process closes conn:
+// Cancel it before, or Wake it after.
+func (s *System) WhenReadable(owner string, conn syscall.Conn, ready func()) (w *ReadWait, ok bool) {
+	file, err := conn.SyscallConn()
+	if err != nil {
+		return nil, false
+	}
+	w = &ReadWait{sys: s, owner: owner, file: file, ready: ready}
+	s.tasks.begin(owner)
+	if !s.readiness.begin(w) {
+		s.tasks.end(owner)
+		return nil, false
+	}
+	return w, true
+}
+
+// Cancel ends the wait. It returns true if ready never runs, and false if it has run or will.
+func (w *ReadWait) Cancel() bool {
+	if w.sys.readiness.end(w.id) == nil {
+		return false
+	}
+	w.sys.tasks.end(w.owner)
+	return true
+}
+
+// Wake runs ready now, unless it has run or the wait was cancelled.
+func (w *ReadWait) Wake() { w.sys.readiness.wake(w.id) }
+
+// poller waits for many files at once, as the operating system lets it.
+type poller interface {
+	// add lets wait report the file once, by its id.
+	add(file syscall.RawConn, id uint64) error
+	// remove takes the file back, if it is not closed: then the system has done that.
+	remove(file syscall.RawConn)
+	// wait reports files that are ready. It returns false once the poller is closed.
+	wait(ready func(id uint64)) bool
+	close()
+}
+
+// readiness are the open waits of a system. One worker waits for all of them, from the first
+// to Shutdown.
+type readiness struct {
+	mu     sync.Mutex
+	waits  map[uint64]*ReadWait // by ids that are never used again, as descriptors are
+	last   uint64
+	poller poller // nil before the first wait
+	closed bool
+}
+
+// begin opens a wait, unless its file cannot be waited for.
+func (r *readiness) begin(w *ReadWait) bool {
+	p := r.enter(w)
+	if p == nil {
+		return false
+	}
+	return p.add(w.file, w.id) == nil || r.take(w.id) == nil // taken by close, and ready runs
+}
+
+// enter puts a wait into the table, before the poller knows of it. It returns nil if there is no poller.
+func (r *readiness) enter(w *ReadWait) poller {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.poller == nil && !r.start(&w.sys.workers) {
+		return nil
+	}
+	r.last++
+	w.id = r.last
+	r.waits[w.id] = w
+	return r.poller
+}
+
+// start makes the poller, if there is one.
+func (r *readiness) start(workers *workers) bool {
+	p := newPoller()
+	if p == nil {
+		return false
+	}
+	r.poller, r.waits = p, make(map[uint64]*ReadWait)
+	workers.Go(func() {
+		for p.wait(r.wake) {
+		}
+		r.close() // it is, unless the poller failed
+	})
+	return true
+}
+
+// take ends a wait in the table: of those that try it is for one to say what becomes of
+// ready. It returns nil for the others.
+func (r *readiness) take(id uint64) *ReadWait {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.waits[id]
+	delete(r.waits, id)
+	return w
+}
+
+// end is take, and the poller forgets the file, so that it can have another wait.
+func (r *readiness) end(id uint64) *ReadWait {
+	w := r.take(id)
+	if w != nil {
+		r.poller.remove(w.file)
+	}
+	return w
+}
+
+func (r *readiness) wake(id uint64) {
+	if w := r.end(id); w != nil {
+		w.sys.workers.run(job{runner: function(w.ready), system: w.sys, owner: w.owner})
+	}
+}
+
+// close ends the poller, and wakes the waits that are left.
+func (r *readiness) close() {
+	r.mu.Lock()
+	r.closed = true
+	p := r.poller
+	left := slices.Collect(maps.Keys(r.waits))
+	r.mu.Unlock()
+	if p != nil {
+		p.close()
+	}
+	for _, id := range left {
+		r.wake(id)
+	}
+}
