@@ -7,13 +7,14 @@ import (
 	"syscall"
 )
 
-// ReadWait is a wait of [System.WhenReadable]. Its methods may be called from any goroutine.
+// ReadWait waits for one file, again and again: see [System.WhenReadable]. Its methods may be called
+// from any goroutine.
 type ReadWait struct {
 	sys   *System
 	owner string
-	file  syscall.RawConn
+	file  syscall.RawConn // nil if it was closed at once
 	ready func()
-	id    uint64
+	id    uint64 // of the newest wait; guarded by the system's readiness
 }
 
 // WhenReadable runs ready once, as a task of owner, as soon as conn has something to read or
@@ -27,30 +28,51 @@ type ReadWait struct {
 // after Shutdown. A conn has one wait at a time. The wait does not notice that this process closes conn:
 // Cancel it before, or Wake it after.
 func (s *System) WhenReadable(owner string, conn syscall.Conn, ready func()) (w *ReadWait, ok bool) {
-	file, err := conn.SyscallConn()
-	if err != nil {
-		return nil, false
-	}
-	w = &ReadWait{sys: s, owner: owner, file: file, ready: ready}
-	s.tasks.begin(owner)
-	if !s.readiness.begin(w) {
-		s.tasks.end(owner)
-		return nil, false
-	}
-	return w, true
+	w = s.NewReadWait(owner, conn, ready)
+	return w, w.Begin()
 }
 
-// Cancel ends the wait. It returns true if ready never runs, and false if it has run or will.
+// NewReadWait returns a wait that has not begun. It is for input that is waited for more than once: who closes
+// it needs to know one wait only.
+func (s *System) NewReadWait(owner string, conn syscall.Conn, ready func()) *ReadWait {
+	w := &ReadWait{sys: s, owner: owner, ready: ready}
+	if file, err := conn.SyscallConn(); err == nil {
+		w.file = file
+	}
+	return w
+}
+
+// Begin waits as [System.WhenReadable] does. A wait that is open must not begin; ready may begin it again.
+func (w *ReadWait) Begin() bool {
+	if w.file == nil {
+		return false
+	}
+	w.sys.tasks.begin(w.owner)
+	if !w.sys.readiness.begin(w) {
+		w.sys.tasks.end(w.owner)
+		return false
+	}
+	return true
+}
+
+// Cancel ends the wait. It returns true if ready never runs, and false if it has run or will, or the
+// wait has not begun.
 func (w *ReadWait) Cancel() bool {
-	if w.sys.readiness.end(w.id) == nil {
+	if w.sys.readiness.end(w.newest()) == nil {
 		return false
 	}
 	w.sys.tasks.end(w.owner)
 	return true
 }
 
-// Wake runs ready now, unless it has run or the wait was cancelled.
-func (w *ReadWait) Wake() { w.sys.readiness.wake(w.id) }
+// Wake runs ready now if the wait is open.
+func (w *ReadWait) Wake() { w.sys.readiness.wake(w.newest()) }
+
+func (w *ReadWait) newest() uint64 {
+	w.sys.readiness.mu.Lock()
+	defer w.sys.readiness.mu.Unlock()
+	return w.id
+}
 
 // poller waits for many files at once, as the operating system lets it.
 type poller interface {
@@ -66,7 +88,7 @@ type poller interface {
 // readiness are the open waits of a system. One worker waits for all of them, from the first
 // to Shutdown.
 type readiness struct {
-	mu     sync.Mutex
+	mu     sync.Mutex           // held while the poller takes a file or gives it back: a file is the poller's while its wait is open
 	waits  map[uint64]*ReadWait // by ids that are never used again, as descriptors are
 	last   uint64
 	poller poller // nil before the first wait
@@ -75,24 +97,18 @@ type readiness struct {
 
 // begin opens a wait, unless its file cannot be waited for.
 func (r *readiness) begin(w *ReadWait) bool {
-	p := r.enter(w)
-	if p == nil {
-		return false
-	}
-	return p.add(w.file, w.id) == nil || r.take(w.id) == nil // taken by close, and ready runs
-}
-
-// enter puts a wait into the table, before the poller knows of it. It returns nil if there is no poller.
-func (r *readiness) enter(w *ReadWait) poller {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.poller == nil && !r.start(&w.sys.workers) {
-		return nil
+		return false
 	}
 	r.last++
+	if r.poller.add(w.file, r.last) != nil {
+		return false
+	}
 	w.id = r.last
 	r.waits[w.id] = w
-	return r.poller
+	return true
 }
 
 // start makes the poller, if there is one.
@@ -110,20 +126,14 @@ func (r *readiness) start(workers *workers) bool {
 	return true
 }
 
-// take ends a wait in the table: of those that try it is for one to say what becomes of
-// ready. It returns nil for the others.
-func (r *readiness) take(id uint64) *ReadWait {
+// end ends a wait: of those that try it is for one to say what becomes of ready. It returns
+// nil for the others.
+func (r *readiness) end(id uint64) *ReadWait {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.waits[id]
-	delete(r.waits, id)
-	return w
-}
-
-// end is take, and the poller forgets the file, so that it can have another wait.
-func (r *readiness) end(id uint64) *ReadWait {
-	w := r.take(id)
 	if w != nil {
+		delete(r.waits, id)
 		r.poller.remove(w.file)
 	}
 	return w

@@ -3,6 +3,7 @@ package actors_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -263,6 +264,39 @@ func TestCancelReadWait(t *testing.T) {
 		}
 	}
 	t.Logf("cancelled %d, run %d", cancelled, run)
+}
+
+// TestReadWaitAgain: one wait serves all pauses of its input, and ready may begin the next.
+func TestReadWaitAgain(t *testing.T) {
+	const rounds = 100
+	sys := startReal(t)
+	r, w := osPipe(t)
+	var got int
+	ended := make(chan error)
+	var wait *actors.ReadWait
+	wait = sys.NewReadWait("test", r, func() {
+		_, err := r.Read(make([]byte, 1))
+		if got++; err != nil || !wait.Begin() {
+			ended <- err
+		}
+	})
+	if wait.Cancel() {
+		t.Error("Cancel of a wait that has not begun: got true")
+	}
+	wait.Wake() // and this runs nothing
+	if !wait.Begin() {
+		t.Fatal("Begin: got false")
+	}
+	for range rounds {
+		if _, err := w.WriteString("x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	if err := <-ended; err != io.EOF || got != rounds+1 {
+		t.Errorf("ready ran %d times, want %d, and the last got %v", got, rounds+1, err)
+	}
+	noTask(t, sys)
 }
 
 // TestClosedWhileWaiting: Wake ends the wait, and no later file that gets the same descriptor
