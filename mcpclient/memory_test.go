@@ -12,7 +12,8 @@ import (
 )
 
 // P16: what an idle connection to a server costs, two minutes after its handshake: over
-// stdio three goroutines (reader, stderr, wait), over HTTP none. The limits are what was
+// stdio three goroutines (reader, stderr, wait), because the pipes of fake processes are none that
+// the kernel watches, over HTTP none. The limits are what was
 // reached and a tenth; the goals, 8 KiB and 1, 4 KiB and none, are not met. What the fake
 // processes keep counts: they hold the handshake.
 func TestIdleMemory(t *testing.T) {

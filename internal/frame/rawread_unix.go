@@ -3,8 +3,10 @@
 package frame
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -40,9 +42,11 @@ func newRawRead(r *Reader) func() (int, error) {
 		return true
 	}
 	return func() (int, error) {
-		if conn.Read(attempt) != nil {
+		if late := conn.Read(attempt); errors.Is(late, os.ErrDeadlineExceeded) {
+			return 0, late
+		} else if late != nil {
 			r.borrow()
-			return r.src.Read(r.buf[r.end:]) // it is closed, or too late: the source says it in its own words
+			return r.src.Read(r.buf[r.end:]) // it is closed: the source says it in its own words
 		}
 		switch {
 		case err != nil:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A reader that waits for a pipe holds no buffer, and loses nothing by that.
@@ -69,6 +70,52 @@ func TestReaderGivesBufferBack(t *testing.T) {
 	from.Close()
 	if _, err := r.Next(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after the pipe was closed: got %v", err)
+	}
+}
+
+// A deadline of the source loses nothing, and an idle reader holds no buffer after it.
+func TestReaderDeadline(t *testing.T) {
+	from, to := osPipe(t, false)
+	defer from.Close()
+	defer to.Close()
+	r := NewReader(from, 0)
+	late := func(held bool) {
+		t.Helper()
+		if err := from.SetReadDeadline(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if line, err := r.Next(); line != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("after the deadline: got %q, %v", line, err)
+			}
+		}
+		if got := r.buf != nil; got != held {
+			t.Errorf("after the deadline: the buffer is held: %v, want %v", got, held)
+		}
+		if err := from.SetReadDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(text string) {
+		t.Helper()
+		if _, err := io.WriteString(to, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late(false)
+	write("whole\npart")
+	if line, err := r.Next(); string(line) != "whole" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	late(true)
+	write("ed\n")
+	if line, err := r.Next(); string(line) != "parted" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	late(false)
+	to.Close()
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("got %v, want the end", err)
 	}
 }
 

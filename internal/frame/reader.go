@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 )
 
@@ -101,7 +102,8 @@ func (r *Reader) giveBack() {
 // An overlong line is read to its end without being kept, gives one
 // [*TooLongError], and Next then goes on behind it.
 // A last line without newline is returned like any other; then comes [io.EOF].
-// Any other error of the source is returned as it is, and drops such a line.
+// [os.ErrDeadlineExceeded] of the source is returned without its details and loses nothing: Next may be called
+// again. Any other error is returned as it is, and drops such a line.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		if r.Buffered() {
@@ -112,6 +114,11 @@ func (r *Reader) Next() ([]byte, error) {
 			r.drop()
 		}
 		if r.err != nil {
+			if errors.Is(r.err, os.ErrDeadlineExceeded) {
+				r.err = nil
+				r.giveBack()
+				return nil, os.ErrDeadlineExceeded
+			}
 			return r.last()
 		}
 		r.fill()

@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 )
 
 // Process is a started program. Its methods are safe for concurrent use.
@@ -44,6 +45,10 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	}
 	return &Process{proc: cmd.Process, tree: t}, nil
 }
+
+// Exit returns a file that is readable once the program has ended: whoever waits for that may call Wait
+// then, which does not wait long. It returns nil where there is no such file. Wait closes it.
+func (p *Process) Exit() syscall.Conn { return p.tree.ending() }
 
 // Wait waits until the program has ended, kills what is left of its group, and returns
 // how the program ended. It is called once.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -9,6 +10,9 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Programs that run cost no thread each: the runtime's poller waits for their end.
@@ -27,6 +31,42 @@ func TestThreads(t *testing.T) {
 	}
 	if more := threads(t) - before; more > programs/4 {
 		t.Errorf("%d programs need %d threads", programs, more)
+	}
+}
+
+// The end of a program can be waited for by a file, until Wait closes it.
+func TestExit(t *testing.T) {
+	p, in := start(t, "read line; exit 3")
+	file, ok := p.Exit().(*os.File)
+	if !ok {
+		t.Skip("this kernel has no pidfd")
+	}
+	if err := file.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil
+	}
+	if err := raw.Read(ended); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("while it runs: got %v, want that it is not readable", err)
+	}
+	if err := file.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	if err := raw.Read(ended); err != nil {
+		t.Error(err)
+	}
+	if got := p.Wait().String(); got != "exit status 3" {
+		t.Errorf("Wait: got %q", got)
+	}
+	if file.SetReadDeadline(time.Time{}) == nil {
+		t.Error("after Wait: the file is still open")
 	}
 }
 

@@ -20,6 +20,7 @@ func startTree(cmd *exec.Cmd) (*tree, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	t.exit.started()
 	t.group = cmd.Process.Pid
 	survivors.add(t.group)
 	return t, nil
@@ -28,6 +29,9 @@ func startTree(cmd *exec.Cmd) (*tree, error) {
 // ended waits until the group's first process has ended, and reports true; or reports
 // false at once where only reaping the process waits for it.
 func (t *tree) ended() bool { return t.exit.wait() }
+
+// ending is [Process.Exit].
+func (t *tree) ending() syscall.Conn { return t.exit.conn() }
 
 // A group that is gone is no news.
 func (t *tree) terminate() { _ = syscall.Kill(-t.group, syscall.SIGTERM) }

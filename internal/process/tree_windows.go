@@ -107,6 +107,9 @@ func resumeThread(id uint32) error {
 // ended reports false: reaping the process waits for it.
 func (*tree) ended() bool { return false }
 
+// ending is [Process.Exit].
+func (*tree) ending() syscall.Conn { return nil }
+
 // terminate sends Ctrl-Break, which only a process that shares our console gets; else
 // there is no way to ask.
 func (t *tree) terminate() {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxStray    = 1000 // lines that are no messages, since the last message
+	maxStray    = 1000 // lines that are no messages in a row
 	loggedStray = 10
 	shownStray  = 200         // bytes
 	pipeGrace   = time.Second // for the pipes of a process that has ended, and a closed stream
@@ -38,10 +38,13 @@ type Options struct {
 type lines struct {
 	Options
 	owner string // of its goroutines
+	in    *frame.Reader
+	stray int // lines that are no messages, since the last message
 	out   *frame.Writer
 }
 
-func (l *lines) start(to io.WriteCloser, lost func(error)) {
+func (l *lines) start(from io.Reader, to io.WriteCloser, lost func(error)) {
+	l.in = frame.NewReader(from, l.MaxMessage)
 	l.out = frame.NewWriter(to, &frame.WriterOptions{
 		Start: l.task, OnError: func(err error) { lost(fmt.Errorf("writing to the server: %w", err)) },
 	})
@@ -59,33 +62,33 @@ func (l *lines) Send(m mcp.Outgoing) error {
 }
 
 // read passes on the server's messages until there are no more, and returns why: nil at the
-// end of the stream. It skips stray lines (STDIO-03), up to a number.
-func (l *lines) read(from io.Reader) error {
-	in := frame.NewReader(from, l.MaxMessage)
-	for stray := 0; ; {
-		line, err := in.Next()
+// end of the stream. It skips stray lines (STDIO-03), up to a number. Where the stream has a deadline it may
+// be called again after that, and some says whether a line came before.
+func (l *lines) read() (some bool, err error) {
+	for ; ; some = true {
+		line, err := l.in.Next()
 		long, isLong := errors.AsType[*frame.TooLongError](err)
 		switch {
 		case isLong && !isMessage(long.Head):
 			line = long.Head
 		case isLong && l.skipped(long): // WIRE-04, ROB-2
-			stray = 0
+			l.stray = 0
 			continue
 		case err == io.EOF:
-			return nil
+			return some, nil
 		case err != nil:
-			return fmt.Errorf("reading from the server: %w", err)
+			return some, fmt.Errorf("reading from the server: %w", err)
 		case isMessage(line):
-			stray = 0
+			l.stray = 0
 			l.Sink.Frame(line)
 			continue
 		}
 		shown := string(line[:min(len(line), shownStray)])
-		if stray++; stray <= loggedStray {
+		if l.stray++; l.stray <= loggedStray {
 			l.Log.Warn("the server wrote a line that is no message", "line", shown)
 		}
-		if stray >= maxStray {
-			return &strayError{lines: stray, last: shown}
+		if l.stray >= maxStray {
+			return some, &strayError{lines: l.stray, last: shown}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/frame"
@@ -21,18 +22,17 @@ const (
 
 // Stdio is the link to a server's process.
 //
-// Three goroutines belong to it: one reads the server's messages, one drains its stderr
-// (STDIO-04), one waits for its end. They end with the process, or soon after if something
-// that it left behind holds the pipes.
+// It reads the server's messages, drains its stderr (STDIO-04) and waits for its end, each in
+// tasks. Where the kernel can watch all three (Linux) no goroutine is left while the server is quiet; elsewhere
+// there are three. They end with the process, or soon after if something that it left behind holds the pipes.
 type Stdio struct {
 	lines
-	proc   Process
-	stderr lastOutput
+	proc           Process
+	stdout, stderr input
+	last           lastOutput // of stderr
 
-	status  string        // how it ended; set before exited is closed
-	exited  chan struct{} // closed when the process has ended
-	read    chan struct{} // closed when nothing more comes from stdout
-	drained chan struct{} // closed when nothing more comes from stderr
+	status string        // how it ended; set before exited is closed
+	exited chan struct{} // closed when the process has ended
 
 	closing   atomic.Bool
 	failed    atomic.Bool // something was noticed, and its reason is being found out
@@ -43,19 +43,34 @@ type Stdio struct {
 }
 
 // NewStdio serves a process that was just started.
-func NewStdio(proc Process, opts Options) *Stdio {
-	l := &Stdio{
-		lines: lines{Options: opts, owner: "stdio of " + opts.Server}, proc: proc,
-		exited: make(chan struct{}), read: make(chan struct{}), drained: make(chan struct{}),
-	}
-	l.start(proc.Stdin(), l.fails)
-	l.task(l.wait)
-	l.task(l.drain)
-	l.task(func() {
-		defer close(l.read)
-		l.fails(l.lines.read(proc.Stdout()))
-	})
+func NewStdio(proc Process, opts Options) *Stdio { return newStdio(proc, opts, linger) }
+
+func newStdio(proc Process, opts Options, linger time.Duration) *Stdio {
+	l := &Stdio{lines: lines{Options: opts, owner: "stdio of " + opts.Server}, proc: proc, exited: make(chan struct{})}
+	l.lines.start(proc.Stdout(), proc.Stdin(), l.fails)
+	l.stdout = input{linger: linger, more: l.lines.read, ended: l.fails}
+	l.stdout.start(&l.lines, proc.Stdout())
+	l.stderr = input{linger: linger, more: l.drain, ended: func(error) {}} // how it ends does not matter
+	l.stderr.start(&l.lines, proc.Stderr())
+	l.awaitExit()
 	return l
+}
+
+// watched is a process whose end the kernel may be able to report.
+type watched interface {
+	// Exit returns a file that is readable once the process has ended, and nil if there is none.
+	Exit() syscall.Conn
+}
+
+func (l *Stdio) awaitExit() {
+	if p, ok := l.proc.(watched); ok {
+		if file := p.Exit(); file != nil {
+			if _, ok := l.System.WhenReadable(l.owner, file, l.wait); ok {
+				return
+			}
+		}
+	}
+	l.task(l.wait)
 }
 
 // Send implements [mcp.Link].
@@ -66,20 +81,19 @@ func (l *Stdio) Send(m mcp.Outgoing) error {
 }
 
 // Stderr returns the end of what the server wrote to its standard error, at most 64 KiB.
-func (l *Stdio) Stderr() string { return l.stderr.String() }
+func (l *Stdio) Stderr() string { return l.last.String() }
 
 // LastLines returns the last lines of it, at most 2 KiB, fit to be shown.
-func (l *Stdio) LastLines() string { return l.stderr.lastLines() }
+func (l *Stdio) LastLines() string { return l.last.lastLines() }
 
 // drain keeps the end of stderr.
-func (l *Stdio) drain() {
-	defer close(l.drained)
+func (l *Stdio) drain() (some bool, err error) {
 	buf := make([]byte, 512) // io.Copy would hold 32 KiB for each server
-	for {
+	for ; ; some = true {
 		n, err := l.proc.Stderr().Read(buf)
-		_, _ = l.stderr.Write(buf[:n])
-		if err != nil { // how it ends does not matter
-			return
+		_, _ = l.last.Write(buf[:n])
+		if err != nil {
+			return some || n > 0, err
 		}
 	}
 }
@@ -90,15 +104,15 @@ func (l *Stdio) wait() {
 	close(l.exited)
 	both := time.NewTimer(pipeGrace)
 	defer both.Stop()
-	for _, done := range []chan struct{}{l.read, l.drained} {
+	for _, in := range []*input{&l.stdout, &l.stderr} {
 		select {
-		case <-done:
+		case <-in.over:
 		case <-both.C:
 			both.Reset(0)
 		}
 	}
-	l.proc.Stdout().Close()
-	l.proc.Stderr().Close()
+	l.stdout.close()
+	l.stderr.close()
 }
 
 // fails tells the connection that the server is gone, once it is known why: that takes a
@@ -116,7 +130,7 @@ func (l *Stdio) fails(err error) {
 // why waits a little for the end of the process, which says most.
 func (l *Stdio) why(err error) error {
 	ended := pause.Until(l.exited, exitGrace)
-	pause.Until(l.drained, exitGrace/4)
+	pause.Until(l.stderr.over, exitGrace/4)
 	status := ""
 	switch {
 	case isServerFault(err): // and that is why it will end
@@ -125,7 +139,7 @@ func (l *Stdio) why(err error) error {
 	case err == nil:
 		err = errors.New("the server closed its output")
 	}
-	return l.Exit(status, l.stderr.lastLines(), err)
+	return l.Exit(status, l.last.lastLines(), err)
 }
 
 // isServerFault tells a mistake of a living server from the consequence of its death.
@@ -162,6 +176,6 @@ func (l *Stdio) shutDown() {
 			}
 		}
 	}
-	pause.Until(l.read, pipeGrace)
-	pause.Until(l.drained, pipeGrace)
+	pause.Until(l.stdout.over, pipeGrace)
+	pause.Until(l.stderr.over, pipeGrace)
 }

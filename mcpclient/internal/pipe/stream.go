@@ -25,10 +25,10 @@ type Stream struct {
 // NewStream serves a byte stream. It closes the stream in the end.
 func NewStream(conn io.ReadWriteCloser, opts Options) *Stream {
 	l := &Stream{lines: lines{Options: opts, owner: "stream of " + opts.Server}, read: make(chan struct{}), closed: make(chan struct{})}
-	l.start(conn, l.lose)
+	l.start(conn, conn, l.lose)
 	l.task(func() {
 		defer close(l.read)
-		if err := l.lines.read(conn); !l.closing.Load() {
+		if _, err := l.lines.read(); !l.closing.Load() {
 			l.lose(err)
 		}
 	})
