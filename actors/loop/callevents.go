@@ -51,7 +51,7 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 	cs.releaseClock(m.call)
 	entries := cs.outcomes(c, m)
 	if stop := m.guards.Stop; stop != nil {
-		cs.journal.Hold(c, &journal.Batch{Entries: entries})
+		cs.journal.Hold(c, journal.Batch{Entries: entries})
 		cs.run.failed(c, stop)
 		return
 	}

@@ -162,7 +162,7 @@ func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.En
 		}
 	}
 	t.left -= settled
-	b := &journal.Batch{Entries: entries, State: cs.asks.state()}
+	b := journal.Batch{Entries: entries, State: cs.asks.state()}
 	alone := func(cl *call) bool { return !cl.tool.Dispatches }
 	if then == nil && cs.out == nil && !cs.recovery.ending() && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
 		cs.journal.Hold(c, b)

@@ -31,7 +31,7 @@ type Journal interface {
 // Journalled, Stalled, Resumed and Closed, the goroutines of its tasks call the others, also
 // at the same time and after Closed.
 type Sink interface {
-	// Journalled takes events that are durable, in order.
+	// Journalled takes events that are durable, in order. It must not keep the slice.
 	Journalled(entries []runlog.Entry)
 	// Text and Thinking take the pieces of the model's answer as they come.
 	Text(turn int, delta string)

@@ -113,17 +113,14 @@ func (o *opening) later(c *actors.Context, err error) bool {
 // create writes the first events. It answers the callers of Opened itself, unless it may be
 // tried again, and ends the run again if the actor has gone by then.
 func (r *Run) create(ctx context.Context, first []runlog.Entry, again bool) (store.Run, error) {
-	events := make([]store.Event, len(first))
-	for i := range first {
-		var err error
-		if events[i], err = first[i].Encode(); err != nil {
-			r.opened.Complete(begun{}, err)
-			return store.Run{}, err
-		}
+	events, err := runlog.Encode(nil, first)
+	if err != nil {
+		r.opened.Complete(begun{}, err)
+		return store.Run{}, err
 	}
 	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Origin.Input), InputHash: r.cfg.Origin.InputHash, Parent: r.cfg.Origin.Parent}
 	hash := head.InputHash
-	head, err := r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, events...)
+	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, events...)
 	if again && errors.Is(err, store.ErrExists) && head.Owner == r.cfg.Owner && head.InputHash == hash && head.Seq == int64(len(first)) {
 		err = nil // an attempt that seemed to fail had come through
 	}

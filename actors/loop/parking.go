@@ -267,7 +267,7 @@ func (p *parking) finish(c *actors.Context) {
 		}
 	}
 	p.logins.giveUpAll()
-	p.journal.WriteLast(c, &journal.Batch{Entries: append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}}),
+	p.journal.WriteLast(c, journal.Batch{Entries: append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}}),
 		State: store.Waiting, Then: p.release})
 }
 

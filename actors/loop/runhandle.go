@@ -160,7 +160,7 @@ func (r *Run) recordDeath(epoch int64, out Outcome, notes []runlog.Entry) error 
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Grace)
 	defer cancel()
 	entries := append(notes, finished(&out))
-	events, err := runlog.EncodeAll(entries)
+	events, err := runlog.Encode(nil, entries)
 	if err != nil {
 		return &JournalError{err}
 	}

@@ -42,7 +42,7 @@ func (d *shutdown) finish(c *actors.Context) {
 		return
 	}
 	notes := d.bill()
-	b := &journal.Batch{Entries: append(notes, finished(d.out)), State: d.out.State, Summary: summary(d.out),
+	b := journal.Batch{Entries: append(notes, finished(d.out)), State: d.out.State, Summary: summary(d.out),
 		Then: func(c *actors.Context) { d.complete(c, nil) }}
 	if ends, out := d.cfg.EndsJob, *d.out; ends != nil && out.Err == nil {
 		b.Job = func() *store.JobUpdate { return ends(out) }

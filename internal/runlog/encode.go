@@ -3,6 +3,7 @@ package runlog
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/troupe-dev/troupe/internal/budget"
@@ -21,9 +22,9 @@ var scratches = sync.Pool{New: func() any { return new(jsonx.Appender) }}
 
 var handOver = eventhook.Get[store.Event]().HandOver
 
-// Encode makes the events to append, whose bodies share one buffer. A body that is too large for a
-// store is cut where a display would cut it too.
-func Encode(entries ...*Entry) ([]store.Event, error) {
+// Encode appends the events of entries to events, for a store to append. Their bodies share one buffer.
+// A body that is too large for a store is cut where a display would cut it too.
+func Encode(events []store.Event, entries []Entry) ([]store.Event, error) {
 	a := scratches.Get().(*jsonx.Appender)
 	defer func() {
 		if cap(a.Buf) <= maxScratch {
@@ -31,9 +32,10 @@ func Encode(entries ...*Entry) ([]store.Event, error) {
 		}
 	}()
 	a.Buf = a.Buf[:0]
-	events := make([]store.Event, len(entries))
-	for i, e := range entries {
-		start := len(a.Buf)
+	first := len(events)
+	events = slices.Grow(events, len(entries))
+	for i := range entries {
+		e, start := &entries[i], len(a.Buf)
 		err := appendBody(a, e.Body)
 		if err == nil && len(a.Buf)-start > store.MaxBody {
 			if small := smaller(e.Body); small != nil {
@@ -45,29 +47,21 @@ func Encode(entries ...*Entry) ([]store.Event, error) {
 			return nil, fmt.Errorf("writing the event %s: %w", e.Type, err)
 		}
 		// The buffer may still move: until then the body only tells its size.
-		events[i] = store.Event{Time: e.Time, Type: e.Type, Key: e.Key, Body: a.Buf[start:]}
+		events = append(events, store.Event{Time: e.Time, Type: e.Type, Key: e.Key, Body: a.Buf[start:]})
 	}
 	rest := append(make([]byte, 0, len(a.Buf)), a.Buf...)
-	for i := range events {
-		n := len(events[i].Body)
-		events[i].Body, rest = rest[:n:n], rest[n:]
-		handOver(&events[i])
+	for i := range events[first:] {
+		e := &events[first+i]
+		n := len(e.Body)
+		e.Body, rest = rest[:n:n], rest[n:]
+		handOver(e)
 	}
 	return events, nil
 }
 
-// EncodeAll is [Encode] for a list.
-func EncodeAll(entries []Entry) ([]store.Event, error) {
-	all := make([]*Entry, len(entries))
-	for i := range entries {
-		all[i] = &entries[i]
-	}
-	return Encode(all...)
-}
-
 // Encode is [Encode] for one entry.
 func (e *Entry) Encode() (store.Event, error) {
-	events, err := Encode(e)
+	events, err := Encode(nil, []Entry{*e})
 	if err != nil {
 		return store.Event{}, err
 	}

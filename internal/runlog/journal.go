@@ -35,7 +35,7 @@ type Leased interface {
 // Write records a run with its events, and opens the asks with the last of them. The run is leased
 // to owner for ttl. A run that cannot be written whole is removed again.
 func Write(ctx context.Context, j Leased, head store.Run, owner string, ttl time.Duration, entries []Entry, asks []store.Ask) (store.Run, error) {
-	events, err := EncodeAll(entries)
+	events, err := Encode(nil, entries)
 	if err != nil {
 		return store.Run{}, err
 	}

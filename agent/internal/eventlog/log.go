@@ -184,7 +184,7 @@ func sizeOf(e *runlog.Entry) int {
 	return 0
 }
 
-// Add adds entries that are in the journal.
+// Add adds entries that are in the journal. It does not keep the slice.
 func (l *Log[H, E]) Add(entries []runlog.Entry) {
 	l.update(func() {
 		left := l.bound() == 0 && len(l.items) == 0 // no entry is kept: readers find all of them in the journal
@@ -194,7 +194,12 @@ func (l *Log[H, E]) Add(entries []runlog.Entry) {
 			if left {
 				l.evicted, l.base = e.Seq, l.base+1
 			} else {
-				l.add(&item[H, E]{entry: e, seq: e.Seq, time: e.Time})
+				kept := &struct {
+					item[H, E]
+					entry runlog.Entry
+				}{entry: *e}
+				kept.item = item[H, E]{entry: &kept.entry, seq: e.Seq, time: e.Time}
+				l.add(&kept.item)
 			}
 			switch e.Body.(type) {
 			case *runlog.ToolIntent:

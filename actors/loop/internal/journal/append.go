@@ -3,7 +3,9 @@ package journal
 import (
 	"errors"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -13,7 +15,7 @@ import (
 // part is one append, and the entries that its events are.
 type part struct {
 	store.Append
-	entries []*runlog.Entry
+	entries []runlog.Entry
 	settle  *Settling
 }
 
@@ -22,52 +24,110 @@ type part struct {
 type writing struct {
 	actors.Node
 	run     actors.Ref
-	batches []*Batch
+	batches []Batch        // until they are flushed their entries only tell how many they are
+	entries []runlog.Entry // of all batches, in order
+	events  []store.Event  // of the entries
 	encoded bool
-	parts   []part // that are not durable yet
+	all     []part
+	parts   []part // the rest of all that is not durable yet
 	last    int64  // number of the last event that is
+	shared  bool   // the store may hold what it got beyond its answer
 
 	// The store's answer to the append of the first part, for the run to take once it has come.
-	stage atomic.Uint32
+	n     uint64        // which append it is, of those that the writing was ever used for; the run's own
+	stage atomic.Uint64 // of that append, see at
 	seq   int64
 	err   error
+}
 
-	// Most writings have a batch or two and one part with some entries: those need no memory of
-	// their own.
-	twoBatches  [2]*Batch
-	onePart     [1]part
-	fourEntries [4]*runlog.Entry
+// writings are used again, by any run: what thousands of runs that wait would keep for their next append is more
+// than what they share.
+var writings = sync.Pool{New: func() any { return new(writing) }}
+
+// maxKept bounds the entries of a writing that is used again.
+const maxKept = 64
+
+// add copies a batch.
+func (w *writing) add(b Batch, now time.Time) {
+	from := len(w.entries)
+	w.entries = append(w.entries, b.Entries...)
+	b.Entries = w.entries[from:]
+	for i := range b.Entries {
+		b.Entries[i].Time = now
+	}
+	w.batches = append(w.batches, b)
+}
+
+// flush gives the batches their entries, which do not move any more.
+func (w *writing) flush() {
+	rest := w.entries
+	for i := range w.batches {
+		b := &w.batches[i]
+		n := len(b.Entries)
+		b.Entries, rest = rest[:n:n], rest[n:]
+	}
+}
+
+// free has a writing used again that is durable, and of which nothing else holds a part.
+func (w *writing) free() {
+	if w.shared || cap(w.entries) > maxKept {
+		return
+	}
+	clear(w.batches)
+	clear(w.entries)
+	clear(w.events)
+	clear(w.all)
+	w.run, w.batches, w.entries, w.events = actors.Ref{}, w.batches[:0], w.entries[:0], w.events[:0]
+	w.encoded, w.all, w.parts, w.last = false, w.all[:0], nil, 0
+	w.seq, w.err = 0, nil
+	writings.Put(w)
 }
 
 // The stages of an append.
 const (
-	begins   uint32 = iota // the run begins it
-	answered               // the store has answered meanwhile, and the run goes on at once
-	waits                  // the run waits for the message
-	sent                   // which is on its way
+	begins    uint64 = iota // the run begins it
+	answered                // the store has answered meanwhile, and the run goes on at once
+	waits                   // the run waits for the message
+	sent                    // which is on its way
+	stageBits = 2
 )
 
-// answer takes the store's answer to an append, on any goroutine. The first one counts.
-func (w *writing) answer(seq int64, err error) {
-	switch stage := w.stage.Load(); {
-	case stage == answered || stage == sent:
-		return
-	case stage == begins:
+// at is the value of a writing's stage in an append.
+func at(n, stage uint64) uint64 { return n<<stageBits | stage }
+
+// begin begins another append, and returns the function that takes the store's answer to it, on any goroutine. The
+// first one counts, and none of an append before.
+func (w *writing) begin() (answer func(seq int64, err error)) {
+	w.n++
+	n := w.n
+	w.stage.Store(at(n, begins))
+	return func(seq int64, err error) { w.answer(n, seq, err) }
+}
+
+func (w *writing) answer(n uint64, seq int64, err error) {
+	switch w.stage.Load() {
+	case at(n, begins):
 		w.seq, w.err = seq, err
-		if w.stage.CompareAndSwap(begins, answered) {
+		if w.stage.CompareAndSwap(at(n, begins), at(n, answered)) {
 			return
 		}
+	case at(n, waits):
+	default:
+		return
 	}
 	w.seq, w.err = seq, err
-	if w.stage.CompareAndSwap(waits, sent) {
+	if w.stage.CompareAndSwap(at(n, waits), at(n, sent)) {
 		w.run.Send(appended{w})
 	}
 }
 
+// begun ends the beginning of the append, and reports whether the store has answered meanwhile.
+func (w *writing) begun() bool { return !w.stage.CompareAndSwap(at(w.n, begins), at(w.n, waits)) }
+
 // refused takes a panic of the store for its answer.
 func (w *writing) refused() {
 	if r := recover(); r != nil {
-		w.answer(0, &actors.PanicError{Value: r, Stack: debug.Stack()})
+		w.answer(w.n, 0, &actors.PanicError{Value: r, Stack: debug.Stack()})
 	}
 }
 
@@ -80,8 +140,8 @@ func (w *writing) take() error {
 	switch {
 	case w.err == nil:
 		w.last = w.seq
-		for i, e := range p.entries {
-			e.Seq = w.seq - int64(len(p.entries)-1-i)
+		for i := range p.entries {
+			p.entries[i].Seq = w.seq - int64(len(p.entries)-1-i)
 		}
 	case p.settle != nil && errors.Is(w.err, store.ErrSettled):
 		p.settle.beaten = true
@@ -98,21 +158,15 @@ func (w *writing) encode(run string, epoch int64) error {
 	if w.encoded {
 		return nil
 	}
-	entries := w.fourEntries[:0]
-	for _, b := range w.batches {
-		for i := range b.Entries {
-			entries = append(entries, &b.Entries[i])
-		}
-	}
-	events, err := runlog.Encode(entries...)
+	events, err := runlog.Encode(w.events, w.entries)
 	if err != nil {
 		return err
 	}
+	w.events = events
 	next, from, to, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0, 0, 0 // next has the events from .. to
-	w.parts = w.onePart[:0]
 	cut := func() {
-		next.Events, next.entries = events[from:to:to], entries[from:to]
-		w.parts = append(w.parts, next)
+		next.Events, next.entries = events[from:to:to], w.entries[from:to]
+		w.all = append(w.all, next)
 		next, from, size = part{Append: store.Append{Run: run, Epoch: epoch}}, to, 0
 	}
 	for _, b := range w.batches {
@@ -125,7 +179,7 @@ func (w *writing) encode(run string, epoch int64) error {
 			if to-from == store.MaxEvents || to > from && size+n > store.MaxPageBytes {
 				cut()
 			}
-			if opened, ok := entries[to].Body.(*runlog.AskOpened); ok {
+			if opened, ok := w.entries[to].Body.(*runlog.AskOpened); ok {
 				next.Asks = append(next.Asks, opened.Ask)
 			}
 			to, size = to+1, size+n
@@ -144,14 +198,14 @@ func (w *writing) encode(run string, epoch int64) error {
 			cut()
 		}
 	}
-	if to > from || next.State != "" || next.Summary != "" || len(w.parts) == 0 {
+	if to > from || next.State != "" || next.Summary != "" || len(w.all) == 0 {
 		cut()
 	}
-	w.encoded = true
+	w.parts, w.encoded = w.all, true
 	return nil
 }
 
-// Batch is the entries of one step, and its next one once they are durable.
+// Batch is the entries of one step, and its next one once they are durable. The journal copies it.
 type Batch struct {
 	Entries []runlog.Entry
 	Then    func(*actors.Context) // nil for nothing

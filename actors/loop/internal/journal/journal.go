@@ -46,7 +46,7 @@ type Target struct {
 type Run interface {
 	Target() Target
 	// Written takes entries that are durable, in order, and none at each moment at which
-	// nothing is left to write.
+	// nothing is left to write. It must not keep the slice.
 	Written(entries []runlog.Entry)
 	// Stalled reports that the store does not take the events, with its first error. Resumed ends that;
 	// it does not come at the end of the run.
@@ -75,7 +75,7 @@ type Writer struct {
 	last  int64 // number of the last event that is durable
 	lease lease
 
-	waiting []*Batch
+	next    *writing                // of what waits; nil for nothing
 	held    *actors.Timer           // of what is held; nil before something was
 	under   *writing                // under way, stalled or unsure; nil for none
 	unsure  bool                    // under is durable, and waits for a renewal of the lease
@@ -142,18 +142,18 @@ func (j *Writer) Opened(c *actors.Context, head store.Run, began time.Time) {
 // not at all if they cannot be written. It must look whether the run is ending.
 // Without a store then runs at once.
 func (j *Writer) Write(c *actors.Context, then func(*actors.Context), entries ...runlog.Entry) {
-	j.WriteBatch(c, &Batch{Entries: entries, Then: then})
+	j.WriteBatch(c, Batch{Entries: entries, Then: then})
 }
 
 // WriteBatch is Write for a batch.
-func (j *Writer) WriteBatch(c *actors.Context, b *Batch) {
+func (j *Writer) WriteBatch(c *actors.Context, b Batch) {
 	if j.queue(c, b) {
 		j.Flush(c)
 	}
 }
 
 // WriteLast is WriteBatch for the last one of the run.
-func (j *Writer) WriteLast(c *actors.Context, b *Batch) {
+func (j *Writer) WriteLast(c *actors.Context, b Batch) {
 	j.final = true
 	j.WriteBatch(c, b)
 }
@@ -166,7 +166,7 @@ var HeldFor = 50 * time.Millisecond
 // Hold puts a batch into the append of the next step, which follows at once as a rule, and so saves
 // a commit. Nothing may depend on it but what that step writes: its effects begin once its own
 // entries are durable, and these with them.
-func (j *Writer) Hold(c *actors.Context, b *Batch) {
+func (j *Writer) Hold(c *actors.Context, b Batch) {
 	switch {
 	case !j.queue(c, b):
 	case HeldFor == 0:
@@ -180,34 +180,31 @@ func (j *Writer) Hold(c *actors.Context, b *Batch) {
 }
 
 // queue puts a batch behind those that wait, and reports whether it has to be written.
-func (j *Writer) queue(c *actors.Context, b *Batch) bool {
+func (j *Writer) queue(c *actors.Context, b Batch) bool {
 	now := store.Clock(time.Now())
-	for i := range b.Entries {
-		b.Entries[i].Time = now
-	}
 	if j.run.Target().Store == nil {
-		j.written(c, b)
+		w := writings.Get().(*writing) // not next: what follows may write too
+		w.add(b, now)
+		j.written(c, &w.batches[0])
+		w.free()
 		return false
 	}
-	j.waiting = append(j.waiting, b)
+	if j.next == nil {
+		j.next = writings.Get().(*writing)
+	}
+	j.next.add(b, now)
 	return true
 }
 
-// maxWaitingKept bounds the room for batches that a run keeps from one append to the next.
-const maxWaitingKept = 4
-
 // Flush begins an append of all that waits, unless one is under way.
 func (j *Writer) Flush(c *actors.Context) {
-	if j.under != nil || len(j.waiting) == 0 || j.err != nil && !j.final {
+	if j.under != nil || j.next == nil || j.err != nil && !j.final {
 		return
 	}
-	w := &writing{run: c.Self(), last: j.last}
-	w.batches = append(w.twoBatches[:0], j.waiting...)
-	clear(j.waiting)
-	if j.waiting = j.waiting[:0]; cap(j.waiting) > maxWaitingKept {
-		j.waiting = nil
-	}
-	j.under = w
+	w := j.next
+	w.run, w.last = c.Self(), j.last
+	w.flush()
+	j.next, j.under = nil, w
 	j.held.Clear()
 	j.append(c)
 }
@@ -216,23 +213,22 @@ func (j *Writer) Flush(c *actors.Context) {
 func (j *Writer) append(c *actors.Context) {
 	w := j.under
 	j.asked = true
-	w.stage.Store(begins)
-	j.startAppend(c, w)
-	j.known = !w.stage.CompareAndSwap(begins, waits)
+	j.startAppend(c, w, w.begin())
+	j.known = w.begun()
 }
 
 // startAppend begins it. An error, and a panic of the store, are an answer.
-func (j *Writer) startAppend(c *actors.Context, w *writing) {
+func (j *Writer) startAppend(c *actors.Context, w *writing, answer func(int64, error)) {
 	defer w.refused()
 	t := j.run.Target()
 	if err := w.encode(t.Run, j.epoch); err != nil {
-		w.answer(0, err)
+		answer(0, err)
 		return
 	}
 	w.parts[0].After = w.last
 	a := w.parts[0].Append
 	if to, ok := t.Store.(store.Starter); ok {
-		to.StartAppend(a, w.answer)
+		to.StartAppend(a, answer)
 		return
 	}
 	j.waitFor(c, w, t.Store, a)
@@ -240,6 +236,7 @@ func (j *Writer) startAppend(c *actors.Context, w *writing) {
 
 // waitFor has a store make an append that keeps its goroutine for that.
 func (j *Writer) waitFor(c *actors.Context, w *writing, to Store, a store.Append) {
+	w.shared = true
 	j.cancel = actors.Await(c, func(ctx context.Context) (int64, error) { return to.Append(ctx, a) },
 		func(seq int64, err error) any { w.seq, w.err = seq, err; return appended{w} })
 }
@@ -283,13 +280,14 @@ func (j *Writer) sure(c *actors.Context, w *writing) {
 	}
 	j.under, j.last, j.unsure = nil, w.last, false
 	j.unstall(c)
-	for _, b := range w.batches {
-		if b.Settle != nil && b.Settle.beaten {
+	for i := range w.batches {
+		if b := &w.batches[i]; b.Settle != nil && b.Settle.beaten {
 			b.Settle.Lost(c)
-			continue
+		} else {
+			j.written(c, b)
 		}
-		j.written(c, b)
 	}
+	w.free()
 	j.Flush(c)
 	if !j.Busy() {
 		j.run.Written(nil)
@@ -318,9 +316,11 @@ func (j *Writer) Fail(c *actors.Context, err error) {
 
 // Drop gives up all entries that are not durable.
 func (j *Writer) Drop() {
-	batches := j.waiting
-	if j.under != nil {
-		batches = append(j.under.batches, batches...)
+	var batches []Batch
+	for _, w := range []*writing{j.under, j.next} {
+		if w != nil {
+			batches = append(batches, w.batches...)
+		}
 	}
 	if j.cancel != nil {
 		j.cancel(errDropped)
@@ -328,7 +328,7 @@ func (j *Writer) Drop() {
 	if j.stalled != nil {
 		j.stalled.Clear()
 	}
-	j.waiting, j.under, j.cancel, j.asked, j.known, j.unsure = nil, nil, nil, false, false, false
+	j.next, j.under, j.cancel, j.asked, j.known, j.unsure = nil, nil, nil, false, false, false
 	for _, b := range batches {
 		if b.Settle != nil && b.Settle.Failed != nil {
 			b.Settle.Failed(store.ErrFinished)
@@ -338,7 +338,7 @@ func (j *Writer) Drop() {
 }
 
 // Busy reports whether an append is under way or waits.
-func (j *Writer) Busy() bool { return j.under != nil || len(j.waiting) > 0 }
+func (j *Writer) Busy() bool { return j.under != nil || j.next != nil }
 
 var errDropped = errors.New("it did not answer in time")
 
