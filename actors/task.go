@@ -105,15 +105,9 @@ func Await[T any](c *Context, work func(context.Context) (T, error), done func(T
 	return await(c, job{}, &closures[T]{work: work, done: done}).Cancel
 }
 
-// AwaitBlocking is [Await] for work that is expected to wait longer than it works, and of
-// which there may be thousands: beyond 128 at once each has a fresh goroutine, whose
-// stack is as small as the work lets it be. The goroutines of other tasks have had to grow
-// before, which few need to do again.
-func AwaitBlocking[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
-	return AwaitWork(c, &closures[T]{work: work, done: done}).Cancel
-}
-
-// AwaitWork is [AwaitBlocking] for work that has its memory already.
+// AwaitWork is [Await] for work that has its memory already, and is expected to wait longer than it works: there may be
+// thousands of it, and beyond 128 at once each has a fresh goroutine, whose stack is as small as the work lets it be.
+// The goroutines of other tasks have had to grow before, which few need to do again.
 func AwaitWork(c *Context, w Work) *Task { return await(c, job{waits: true}, w) }
 
 func await(c *Context, j job, w Work) *Task {
@@ -125,7 +119,7 @@ func await(c *Context, j job, w Work) *Task {
 	return t
 }
 
-// CancelTask ends the work of [Await], [AwaitBlocking] or [AwaitAnswer] that ctx was given to, or comes from
+// CancelTask ends the work of [Await], [AwaitWork] or [AwaitAnswer] that ctx was given to, or comes from
 // one that was: it does what the function that these return does, for the work itself. It
 // reports false if ctx is of no such work.
 func CancelTask(ctx context.Context, cause error) bool {
@@ -230,7 +224,7 @@ func (s *System) runJob(owner any, j job) {
 }
 
 // GoBlocking is [System.Go] for what is expected to wait longer than it works: see
-// [AwaitBlocking].
+// [AwaitWork].
 func (s *System) GoBlocking(owner string, f func()) {
 	s.runJob(owner, job{runner: function(f), waits: true})
 }

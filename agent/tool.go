@@ -127,12 +127,10 @@ func NeedsApproval(t Tool) Tool {
 	return t
 }
 
-type callKey struct{}
-
 // ReportProgress reports to the readers of the run how far a tool call is, in units of
 // its own; total is zero where it is unknown. It does nothing outside of a tool call.
 func ReportProgress(ctx context.Context, done, total float64, message string) {
-	if call, ok := ctx.Value(callKey{}).(*loop.Call); ok {
+	if call := loop.CallOf(ctx); call != nil {
 		call.Progress(done, total, message)
 	}
 }
@@ -140,7 +138,7 @@ func ReportProgress(ctx context.Context, done, total float64, message string) {
 // CallKey returns the idempotency key of the tool call ctx belongs to: the same if
 // the call is ever repeated, and no other call's. It is empty outside of one.
 func CallKey(ctx context.Context) string {
-	if call, ok := ctx.Value(callKey{}).(*loop.Call); ok {
+	if call := loop.CallOf(ctx); call != nil {
 		return call.Key
 	}
 	return ""
@@ -171,7 +169,7 @@ func (t Tool) compile() (loop.Tool, error) {
 		Safe:          t.Safe || t.sub != nil || t.handOff != nil, // of an agent, its own calls count
 		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
 		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
-			return t.Call(context.WithValue(ctx, callKey{}, call), call.Arguments)
+			return t.Call(call.Within(ctx), call.Arguments)
 		},
 	}
 	out.Hash = hashOf(out.Tool)

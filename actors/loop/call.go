@@ -38,7 +38,8 @@ type call struct {
 
 	phase   phase
 	hold    *budget.Hold            // its room; nil for a call that was refused
-	cancel  context.CancelCauseFunc // while it runs
+	task    *actors.Task            // makes it; nil before, and for a tool that keeps no goroutine
+	cancel  context.CancelCauseFunc // ends that one; nil likewise
 	result  *mcp.ToolResultContent  // as the model will see it
 	raised  int                     // how often it has asked
 	unasked int                     // its notes of questions that were declined unasked
@@ -176,8 +177,18 @@ func (t *turn) end(cause error) {
 		case cl.phase == ready: // an intent without a dispatch means that it was not made
 			cl.hold.Release()
 			cl.phase = returned
-		case cl.phase == sent && cl.cancel != nil:
-			cl.cancel(cause)
+		case cl.phase == sent:
+			cl.stop(cause)
 		}
+	}
+}
+
+// stop ends the work on a call, if it has begun.
+func (cl *call) stop(cause error) {
+	switch {
+	case cl.task != nil:
+		cl.task.Cancel(cause)
+	case cl.cancel != nil:
+		cl.cancel(cause)
 	}
 }

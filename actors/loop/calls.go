@@ -205,65 +205,75 @@ func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAs
 
 // dispatch makes a call, in a task: a panic in it is its own error.
 func (cs *calls) dispatch(c *actors.Context, cl *call) {
-	cfg := cs.cfg
-	todo := &Call{Run: cfg.ID, Key: cl.key, Arguments: cl.args, cfg: cfg, run: c.Self(), call: cl}
+	m := &making{todo: Call{Run: cs.cfg.ID, Key: cl.key, Arguments: cl.args, cfg: cs.cfg, run: c.Self(), call: cl}}
+	todo := &m.todo
 	if !cl.tool.Dispatches {
 		cs.pay(cl, true)
 	}
 	todo.spend, todo.left = cs.h.spend, cs.clock.remaining()
-	look := cs.afterTool(cl)
-	over := func(m *toolReturned, err error) any {
-		if m == nil {
-			m = new(toolReturned)
-		}
-		m.call, m.err = cl, err
-		return m
-	}
-	if cl.tool.Go != nil && !cl.takesUp { // a server's: its result has passed a decoder
-		cl.cancel = actors.AwaitAnswer(c, func(ctx context.Context, answer func(*toolReturned, error)) {
-			cfg.tracedGo(ctx, cl, todo, func(res *mcp.CallToolResult, err error) {
-				answer(actors.Guard(func() (*toolReturned, error) { return look(ctx, res, err) }))
-			})
-		}, over)
+	if cl.tool.Go == nil || cl.takesUp {
+		cl.task = actors.AwaitWork(c, m)
 		return
 	}
-	cl.cancel = actors.AwaitBlocking(c, func(ctx context.Context) (*toolReturned, error) {
-		res, err := cfg.traced(ctx, cl, todo)
-		if err == nil {
-			res, err = toolresult.Writable(res)
-		}
-		return look(ctx, res, err)
-	}, over)
+	cl.cancel = actors.AwaitAnswer(c, func(ctx context.Context, answer func(toolReturned, error)) {
+		todo.cfg.tracedGo(ctx, cl, todo, func(res *mcp.CallToolResult, err error) { // a server's: it has passed a decoder
+			answer(actors.Guard(func() (toolReturned, error) { return todo.look(ctx, res, err) }))
+		})
+	}, func(m toolReturned, err error) any {
+		m.call, m.err = cl, err
+		return &m
+	})
 }
 
-// afterTool returns the function that handles the result of a call, on its goroutine.
-func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, error) (*toolReturned, error) {
-	cfg := cs.cfg
-	return func(ctx context.Context, res *mcp.CallToolResult, err error) (*toolReturned, error) {
-		if !guard.AfterTool.Guarded(cfg.Guards) {
-			return &toolReturned{result: res}, err
-		}
-		if _, unknown := errors.AsType[*UnknownError](err); err != nil && !unknown && ctx.Err() == nil {
-			res, err = toolresult.OfError(err), nil // guards see errors too
-		}
-		if err != nil || res == nil {
-			return nil, err
-		}
-		in := guard.Return{Run: cfg.ID, Agent: cfg.Agent, Turn: cl.turn.n, Key: cl.key, Server: cl.tool.Server, Tool: cl.name, Arguments: cl.args, Result: res}
-		v, g := guard.AfterTool.Pass(ctx, cfg.Guards, in, func(v *guard.Return) (err error) {
-			if v.Result, err = toolresult.Writable(v.Result); err == nil && v.Result == nil {
-				err = errors.New("there is no result")
-			}
-			return err
-		})
-		switch {
-		case g.Stop != nil:
-			return &toolReturned{result: mcp.ErrorResult("[withheld: a guard has stopped the run]"), guards: g}, nil
-		case g.Refused != "":
-			return &toolReturned{result: mcp.ErrorResult("%s", g.Refused), guards: g}, nil
-		}
-		return &toolReturned{result: v.Result, guards: g}, nil
+// making is a call on its way, on the goroutine of its task.
+type making struct {
+	actors.Task
+	todo  Call
+	reply toolReturned
+}
+
+// Run implements [actors.Work].
+func (m *making) Run(ctx context.Context) error {
+	res, err := m.todo.cfg.traced(ctx, m.todo.call, &m.todo)
+	if err == nil {
+		res, err = toolresult.Writable(res)
 	}
+	m.reply, err = m.todo.look(ctx, res, err)
+	return err
+}
+
+// Ended implements [actors.Work].
+func (m *making) Ended(err error) any {
+	m.reply.call, m.reply.err = m.todo.call, err
+	return &m.reply
+}
+
+// look shows the guards the result of a call, on its goroutine.
+func (c *Call) look(ctx context.Context, res *mcp.CallToolResult, err error) (toolReturned, error) {
+	cfg, cl := c.cfg, c.call
+	if !guard.AfterTool.Guarded(cfg.Guards) {
+		return toolReturned{result: res}, err
+	}
+	if _, unknown := errors.AsType[*UnknownError](err); err != nil && !unknown && ctx.Err() == nil {
+		res, err = toolresult.OfError(err), nil // guards see errors too
+	}
+	if err != nil || res == nil {
+		return toolReturned{}, err
+	}
+	in := guard.Return{Run: cfg.ID, Agent: cfg.Agent, Turn: cl.turn.n, Key: cl.key, Server: cl.tool.Server, Tool: cl.name, Arguments: cl.args, Result: res}
+	v, g := guard.AfterTool.Pass(ctx, cfg.Guards, in, func(v *guard.Return) (err error) {
+		if v.Result, err = toolresult.Writable(v.Result); err == nil && v.Result == nil {
+			err = errors.New("there is no result")
+		}
+		return err
+	})
+	switch {
+	case g.Stop != nil:
+		return toolReturned{result: mcp.ErrorResult("[withheld: a guard has stopped the run]"), guards: g}, nil
+	case g.Refused != "":
+		return toolReturned{result: mcp.ErrorResult("%s", g.Refused), guards: g}, nil
+	}
+	return toolReturned{result: v.Result, guards: g}, nil
 }
 
 // outcomes are the events of a call that has returned: what it has come to, and what

@@ -113,7 +113,7 @@ func (p *parking) begin(c *actors.Context, m suspendRun) {
 	}
 	for _, cl := range p.turn.calls {
 		if cl.phase == sent && (cl.child() != "" || cl.unsent() || cl.waitsForRound()) {
-			p.cancel(cl)
+			cl.stop(ErrSuspended) // it stays as the journal has it
 		}
 	}
 }
@@ -173,13 +173,6 @@ func (p *parking) replied(c *actors.Context, m *modelReplied) {
 	}
 }
 
-// cancel ends the work on a call, which stays as the journal has it.
-func (p *parking) cancel(cl *call) {
-	if cl.cancel != nil {
-		cl.cancel(ErrSuspended)
-	}
-}
-
 // returned records a call that has returned, unless it goes on later.
 func (p *parking) returned(c *actors.Context, m *toolReturned) {
 	if m.call.turn != p.turn || m.call.phase != sent || p.journal.Final() {
@@ -232,7 +225,7 @@ func (p *parking) giveUp(c *actors.Context) {
 	}
 	for _, cl := range p.turn.calls {
 		if cl.phase == sent {
-			p.cancel(cl)
+			cl.stop(ErrSuspended) // it stays as the journal has it
 			p.leave(cl)
 		}
 	}

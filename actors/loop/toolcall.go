@@ -26,6 +26,35 @@ type Call struct {
 	call  *call           // nil outside of a run, and for a hook
 	spend *spend.Spending // nil outside of a run
 	left  time.Duration
+	in    callContext
+}
+
+// callContext is the context of a call for code that is only given that.
+type callContext struct {
+	context.Context
+	call *Call
+}
+
+type callKey struct{}
+
+// Value implements context.Context.
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
+
+// Within returns ctx with the call in it, see [CallOf]. It is for a [Tool.Do], which may use it once.
+func (c *Call) Within(ctx context.Context) context.Context {
+	c.in = callContext{ctx, c}
+	return &c.in
+}
+
+// CallOf returns the call that ctx belongs to; nil outside of one.
+func CallOf(ctx context.Context) *Call {
+	call, _ := ctx.Value(callKey{}).(*Call)
+	return call
 }
 
 // ID returns the model's ID of the call.
