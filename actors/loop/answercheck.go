@@ -65,7 +65,7 @@ func (ac *answerCheck) check(c *actors.Context) {
 }
 
 // checked goes on with an answer that fits.
-func (ac *answerCheck) checked(c *actors.Context, m decided) {
+func (ac *answerCheck) checked(c *actors.Context, m *decided) {
 	ac.turn.guards, ac.turn.text = m.guards, m.text
 	switch {
 	case m.guards.Stop != nil:
@@ -143,7 +143,7 @@ func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error)
 	}
 	var entries []runlog.Entry
 	transfers := 0
-	n := ac.repeated.See(t.resp.Calls())
+	n := ac.repeated.See(t.uses)
 	for i, cl := range t.calls {
 		g := &rulings[i].guards
 		entries = append(entries, g.Entries(cl.key)...)

@@ -226,7 +226,6 @@ func (as *asks) settle(c *actors.Context, open *openAsk, m answer) {
 	id, d := open.row.ID, m.decision
 	open.writing++
 	as.journal.WriteBatch(c, journal.Batch{
-		Entries: []runlog.Entry{open.decision(d)},
 		Settle: &journal.Settling{
 			Settlement: store.Settlement{Ask: id, Decision: d},
 			Lost: func(c *actors.Context) {
@@ -242,7 +241,7 @@ func (as *asks) settle(c *actors.Context, open *openAsk, m answer) {
 			m.reply.Complete(row, nil)
 			as.decided(c, open, d, nil)
 		},
-	})
+	}, open.decision(d))
 }
 
 // seeSettled looks how an ask was settled by an answer that was faster.
@@ -347,7 +346,7 @@ func (as *asks) withdrawOld(c *actors.Context, q *runlog.Question) {
 	}
 	a := &openAsk{row: q.Ask, stored: true}
 	a.then = func(c *actors.Context, _ store.Decision, entries []runlog.Entry) {
-		as.journal.WriteBatch(c, journal.Batch{Entries: entries, State: as.state()})
+		as.journal.WriteBatch(c, journal.Batch{State: as.state()}, entries...)
 	}
 	as.add(a)
 	as.settle(c, a, answer{ask: a.row.ID, reply: new(actors.Reply[store.Ask]), decision: store.Decision{Status: store.AskCancelled, By: "runtime",

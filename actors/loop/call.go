@@ -37,7 +37,9 @@ type call struct {
 	tool *Tool // nil if there is none of that name
 
 	phase   phase
+	step    int                     // of its turn, in which it was sent; zero before
 	hold    *budget.Hold            // its room; nil for a call that was refused
+	room    budget.Hold             // memory for hold
 	task    *actors.Task            // makes it; nil before, and for a tool that keeps no goroutine
 	cancel  context.CancelCauseFunc // ends that one; nil likewise
 	result  *mcp.ToolResultContent  // as the model will see it
@@ -62,6 +64,15 @@ type call struct {
 func (cl *call) intent() runlog.Entry {
 	return runlog.Entry{Type: store.ToolIntent, Key: cl.key, Body: &runlog.ToolIntent{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe}}
+}
+
+// reserve holds room for the call.
+func (cl *call) reserve(s *spend.Spending) error {
+	err := s.ReserveCall(&cl.room)
+	if err == nil {
+		cl.hold = &cl.room
+	}
+	return err
 }
 
 // child is the run that the call starts, empty for none.
@@ -126,17 +137,19 @@ type turn struct {
 	n       int          // from one
 	task    *actors.Task // asks the model; nil before
 	resp    *llm.Response
-	calls   []*call
-	busy    int           // calls on their way: dispatched or being dispatched
-	left    int           // calls without a result
-	acted   bool          // its results are on their way to the model
-	spend   *spend.Turn   // nil once its calls are made
-	asking  bool          // it is begun, and the model has not answered
-	answers bool          // it may not call: see [Config.LastAnswers]
-	over    error         // a limit that its calls have reached
-	spoilt  []string      // ids of calls whose arguments were no JSON object
-	guards  guard.Outcome // of the model's answer
-	text    *string       // a guard's, in place of the model's answer; nil for none
+	uses    []*mcp.ToolUseContent // of the answer
+	calls   []*call               // that its uses are
+	steps   int                   // how often calls and asks were begun
+	busy    int                   // calls on their way: dispatched or being dispatched
+	left    int                   // calls without a result
+	acted   bool                  // its results are on their way to the model
+	spend   *spend.Turn           // nil once its calls are made
+	asking  bool                  // it is begun, and the model has not answered
+	answers bool                  // it may not call: see [Config.LastAnswers]
+	over    error                 // a limit that its calls have reached
+	spoilt  []string              // ids of calls whose arguments were no JSON object
+	guards  guard.Outcome         // of the model's answer
+	text    *string               // a guard's, in place of the model's answer; nil for none
 }
 
 // intent is the event that precedes a turn; last says that it is the last one of a run at its limit.

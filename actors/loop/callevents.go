@@ -49,9 +49,10 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 	cs.turn.busy--
 	cs.takeBack(c, m.call)
 	cs.releaseClock(m.call)
-	entries := cs.outcomes(c, m)
+	var room [4]runlog.Entry // on the stack
+	entries := cs.outcomes(room[:0], c, m)
 	if stop := m.guards.Stop; stop != nil {
-		cs.journal.Hold(c, journal.Batch{Entries: entries})
+		cs.journal.Hold(c, journal.Batch{}, entries...)
 		cs.run.failed(c, stop)
 		return
 	}
@@ -64,7 +65,7 @@ func (cs *calls) returnedLate(c *actors.Context, m *toolReturned) {
 		return // given up already
 	}
 	cs.turn.busy--
-	cs.journal.Write(c, nil, cs.outcomes(c, m)...)
+	cs.journal.Write(c, nil, cs.outcomes(nil, c, m)...)
 	cs.shutdown.finish(c)
 }
 

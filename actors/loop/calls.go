@@ -3,8 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
+	"strconv"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
@@ -32,13 +31,15 @@ type calls struct {
 	seen runlog.Taint // as last written
 }
 
-// add adds a call that the model asks for to its turn.
-func (cs *calls) add(use *mcp.ToolUseContent) *call {
-	t := cs.turn
-	cl := &call{key: fmt.Sprintf("%s-%d-%d", cs.cfg.Nonce, t.n, len(t.calls)),
-		turn: t, id: use.ID, name: use.Name, args: use.Input, tool: cs.talk.tools.byName[use.Name]}
-	t.calls = append(t.calls, cl)
-	return cl
+// add adds the calls that the model asks for to their turn.
+func (cs *calls) add(uses []*mcp.ToolUseContent) {
+	t, all := cs.turn, make([]call, len(uses))
+	t.calls = make([]*call, len(uses))
+	for i, use := range uses {
+		all[i] = call{key: cs.cfg.Nonce + "-" + strconv.Itoa(t.n) + "-" + strconv.Itoa(i),
+			turn: t, id: use.ID, name: use.Name, args: use.Input, tool: cs.talk.tools.byName[use.Name]}
+		t.calls[i] = &all[i]
+	}
 }
 
 // act begins the calls of a turn: each is refused, asked about, or made once there
@@ -57,7 +58,8 @@ func (cs *calls) act(c *actors.Context, rulings []ruling) {
 	}
 	cs.run.act()
 	t := cs.turn
-	var entries []runlog.Entry
+	var room [4]runlog.Entry // of most turns, on the stack
+	entries := room[:0]
 	for i, cl := range t.calls {
 		if refusal := rulings[i].refusal; refusal != "" {
 			entries = append(entries, cs.settle(cl, mcp.ErrorResult("%s", refusal), false))
@@ -86,9 +88,8 @@ func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
 			continue
 		}
 		if t.over == nil {
-			hold, err := cs.h.spend.ReserveCall()
+			err := cl.reserve(cs.h.spend)
 			if err == nil {
-				cl.hold = hold
 				continue
 			}
 			if limit, ok := errors.AsType[*budget.LimitError](err); ok && cs.cfg.Limits.OnLimit == runlog.LimitAsk {
@@ -140,42 +141,50 @@ func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
 // advanceAnd is advance, and calls then, if it is not nil, once the entries are durable.
 func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.Entry) {
 	t := cs.turn
-	var start []*call
-	var asks []*openAsk
-	settled := 0
-	for _, e := range entries {
-		switch e.Type {
-		case store.ToolResult, store.ToolUnknown:
-			settled++
-		case store.AskOpened:
-			asks = append(asks, cs.asks.open[e.Key])
-		}
-	}
+	asks := cs.opened(entries)
+	var room [8]runlog.Entry // of most turns, on the stack
+	all := append(room[:0], entries...)
+	starts, alone := false, false // any call, and one whose dispatch is written here
+	t.steps++
+	step := t.steps
 	for _, cl := range t.calls {
 		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.out == nil && !cs.recovery.ending() {
-			cl.phase = sent
+			cl.phase, cl.step, starts = sent, step, true
 			t.busy++
-			start = append(start, cl)
+			alone = alone || !cl.tool.Dispatches
 			if !cl.tool.Dispatches && !cl.takesUp {
-				entries = append(entries, cl.dispatchOf())
+				all = append(all, cl.dispatchOf())
 			}
 		}
 	}
-	t.left -= settled
-	b := journal.Batch{Entries: entries, State: cs.asks.state()}
-	alone := func(cl *call) bool { return !cl.tool.Dispatches }
-	if then == nil && cs.out == nil && !cs.recovery.ending() && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
-		cs.journal.Hold(c, b)
-		cs.begin(c, t, start, nil)
+	for i := range entries {
+		if typ := entries[i].Type; typ == store.ToolResult || typ == store.ToolUnknown {
+			t.left--
+		}
+	}
+	b := journal.Batch{State: cs.asks.state()}
+	if then == nil && cs.out == nil && !cs.recovery.ending() && asks == nil && !alone && (starts || cs.over(t)) {
+		cs.journal.Hold(c, b, all...)
+		cs.begin(c, t, step, nil)
 		return
 	}
 	b.Then = func(c *actors.Context) {
 		if then != nil {
 			then()
 		}
-		cs.begin(c, t, start, asks)
+		cs.begin(c, t, step, asks)
 	}
-	cs.journal.WriteBatch(c, b)
+	cs.journal.WriteBatch(c, b, all...)
+}
+
+// opened are the asks that entries open.
+func (cs *calls) opened(entries []runlog.Entry) (asks []*openAsk) {
+	for i := range entries {
+		if e := &entries[i]; e.Type == store.AskOpened {
+			asks = append(asks, cs.asks.open[e.Key])
+		}
+	}
+	return asks
 }
 
 // over reports whether all calls of a turn have their results, and no question is left to them.
@@ -183,19 +192,21 @@ func (cs *calls) over(t *turn) bool {
 	return t.left == 0 && !t.acted && len(cs.asks.open) == cs.asks.approvals()
 }
 
-// begin makes the calls and asks whose events are durable, or need not be yet.
-func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) {
+// begin makes the calls of a step of the turn, and its asks, whose events are durable, or need not be yet.
+func (cs *calls) begin(c *actors.Context, t *turn, step int, asks []*openAsk) {
 	cs.asks.stored(c, asks...)
 	switch {
 	case cs.parking.on:
-		cs.parking.dispatched(c, start)
+		cs.parking.dispatched(c, t, step)
 		return
 	case cs.out != nil:
-		cs.unmade(c, t, start)
+		cs.unmade(c, t, step)
 		return
 	}
-	for _, cl := range start {
-		cs.dispatch(c, cl)
+	for _, cl := range t.calls {
+		if cl.step == step {
+			cs.dispatch(c, cl)
+		}
 	}
 	if cs.over(t) {
 		t.acted = true
@@ -276,14 +287,14 @@ func (c *Call) look(ctx context.Context, res *mcp.CallToolResult, err error) (to
 	return toolReturned{result: v.Result, guards: g}, nil
 }
 
-// outcomes are the events of a call that has returned: what it has come to, and what
+// outcomes appends the events of a call that has returned: what it has come to, and what
 // follows from that.
-func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
+func (cs *calls) outcomes(out []runlog.Entry, c *actors.Context, m *toolReturned) []runlog.Entry {
 	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.takesUp && m.call.was.Round == nil && !cs.finishing() {
 		m.call.takesUp, m.call.dispatched, m.call.goes = false, false, false // the server does not know it any more
-		return append(cs.recovery.unknown(m.call), m.guards.Entries(m.call.key)...)
+		return append(append(out, cs.recovery.unknown(m.call)...), m.guards.Entries(m.call.key)...)
 	}
-	out := []runlog.Entry{cs.outcomeOf(c, m)}
+	out = append(out, cs.outcomeOf(c, m))
 	out = append(out, m.guards.Entries(m.call.key)...)
 	if !m.call.made { // it has brought nothing
 		return out
@@ -371,11 +382,13 @@ func (cs *calls) taint(cl *call) []runlog.Entry {
 
 // unmade records that calls were not made after all: the run has ended between
 // their dispatch and themselves.
-func (cs *calls) unmade(c *actors.Context, t *turn, calls []*call) {
-	for _, cl := range calls {
-		t.busy--
-		cl.hold.Release()
-		cs.journal.Write(c, nil, cs.settle(cl, mcp.ErrorResult("not called: the run has ended"), false))
+func (cs *calls) unmade(c *actors.Context, t *turn, step int) {
+	for _, cl := range t.calls {
+		if cl.step == step {
+			t.busy--
+			cl.hold.Release()
+			cs.journal.Write(c, nil, cs.settle(cl, mcp.ErrorResult("not called: the run has ended"), false))
+		}
 	}
 	cs.shutdown.finish(c)
 }

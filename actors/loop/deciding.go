@@ -13,21 +13,21 @@ import (
 func (r *run) decide(c *actors.Context) {
 	r.state = (*run).deciding
 	t := r.turn
-	for _, use := range t.resp.Calls() {
-		r.calls.add(use)
-	}
-	t.left = len(t.calls)
+	t.uses = t.resp.Calls()
+	t.left = len(t.uses)
 	if t.left == 0 {
 		r.check.check(c)
 		return
 	}
+	r.calls.add(t.uses)
 	cfg, tools := r.cfg, r.talk.tools.byName
-	over := func(rulings []ruling, err error) any { return decided{turn: t, rulings: rulings, err: err} }
 	if cfg.GateNow && !guard.BeforeTool.Guarded(cfg.Guards) {
-		r.deciding(c, over(actors.Guard(func() ([]ruling, error) { return ruleAll(context.Background(), cfg, tools, t), nil })))
+		rulings, err := actors.Guard(func() ([]ruling, error) { return ruleAll(context.Background(), cfg, tools, t), nil })
+		r.decided(c, &decided{turn: t, rulings: rulings, err: err})
 		return
 	}
-	actors.Await(c, func(ctx context.Context) ([]ruling, error) { return ruleAll(ctx, cfg, tools, t), nil }, over)
+	actors.Await(c, func(ctx context.Context) ([]ruling, error) { return ruleAll(ctx, cfg, tools, t), nil },
+		func(rulings []ruling, err error) any { return decided{turn: t, rulings: rulings, err: err} })
 }
 
 // ruleAll decides on the calls of a turn.
@@ -43,19 +43,21 @@ func ruleAll(ctx context.Context, cfg *config, tools map[string]*Tool, t *turn) 
 }
 
 func (r *run) deciding(c *actors.Context, msg any) {
-	switch m := msg.(type) {
-	case decided:
-		switch {
-		case m.turn != r.turn: // late
-		case m.rulings != nil:
-			r.judge(c, m.rulings)
-		case m.err != nil && len(m.turn.calls) > 0:
-			r.failed(c, fmt.Errorf("deciding on the calls: %w", m.err))
-		case m.err != nil:
-			r.check.redo(c, m.err)
-		default:
-			r.check.checked(c, m)
-		}
+	if m, ok := msg.(decided); ok && m.turn == r.turn { // else late
+		r.decided(c, &m)
+	}
+}
+
+func (r *run) decided(c *actors.Context, m *decided) {
+	switch {
+	case m.rulings != nil:
+		r.judge(c, m.rulings)
+	case m.err != nil && len(m.turn.calls) > 0:
+		r.failed(c, fmt.Errorf("deciding on the calls: %w", m.err))
+	case m.err != nil:
+		r.check.redo(c, m.err)
+	default:
+		r.check.checked(c, m)
 	}
 }
 

@@ -93,7 +93,7 @@ func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
 		return
 	}
 	entries := append(before, l.reached(limit, runlog.LimitAsk), l.asks.add(a))
-	l.journal.WriteBatch(c, journal.Batch{Entries: entries, State: store.Waiting, Then: func(c *actors.Context) { l.asks.stored(c, a) }})
+	l.journal.WriteBatch(c, journal.Batch{State: store.Waiting, Then: func(c *actors.Context) { l.asks.stored(c, a) }}, entries...)
 }
 
 // takeUp waits for the answer to the question of the process before, or goes on with it.
@@ -131,7 +131,7 @@ func (l *limits) settled(of *limitAsk) decision {
 			entries = append(entries, runlog.Entry{Type: runlog.LimitRaisedType, Body: &runlog.LimitRaised{
 				Account: of.err.Account, Limit: of.err.Limit, By: amountOf(of.err, more)}})
 		}
-		l.journal.WriteBatch(c, journal.Batch{Entries: entries, State: l.asks.state(), Then: func(c *actors.Context) {
+		l.journal.WriteBatch(c, journal.Batch{State: l.asks.state(), Then: func(c *actors.Context) {
 			switch {
 			case l.out != nil:
 			case err != nil:
@@ -140,7 +140,7 @@ func (l *limits) settled(of *limitAsk) decision {
 				of.err.At().Raise(more)
 				of.again(c)
 			}
-		}})
+		}}, entries...)
 	}
 }
 

@@ -155,7 +155,7 @@ func (ls *logins) await(c *actors.Context, lacking []Login) bool {
 	if asks == nil {
 		return false
 	}
-	ls.journal.WriteBatch(c, journal.Batch{Entries: entries, State: store.Waiting, Then: func(c *actors.Context) { ls.asks.stored(c, asks...) }})
+	ls.journal.WriteBatch(c, journal.Batch{State: store.Waiting, Then: func(c *actors.Context) { ls.asks.stored(c, asks...) }}, entries...)
 	return true
 }
 
@@ -252,11 +252,11 @@ func (ls *logins) settled(c *actors.Context, o *openLogin, d store.Decision, ent
 	if err != nil {
 		ls.without[o.server] = true
 	}
-	ls.journal.WriteBatch(c, journal.Batch{Entries: entries, State: ls.asks.state(), Then: func(c *actors.Context) {
+	ls.journal.WriteBatch(c, journal.Batch{State: ls.asks.state(), Then: func(c *actors.Context) {
 		if ls.out == nil && len(ls.open) == 0 {
 			ls.run.list(c)
 		}
-	}})
+	}}, entries...)
 }
 
 // why returns nil if the server is to be tried again, else the reason why not.

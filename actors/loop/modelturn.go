@@ -153,7 +153,8 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	resp.Content, t.spoilt = r.talk.InOrder(t.n, resp.Content)
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
-	r.journal.Hold(c, journal.Batch{Entries: append(t.guards.Entries(""), result)})
+	var room [1]runlog.Entry // of most answers, on the stack
+	r.journal.Hold(c, journal.Batch{}, append(append(room[:0], t.guards.Entries("")...), result)...)
 	switch {
 	case r.out != nil:
 	case t.guards.Stop != nil:

@@ -185,7 +185,7 @@ func (p *parking) returned(c *actors.Context, m *toolReturned) {
 	}
 	p.turn.busy--
 	p.recovery.withdrawRound(c, m.call.was)
-	p.journal.Write(c, nil, p.calls.outcomes(c, m)...)
+	p.journal.Write(c, nil, p.calls.outcomes(nil, c, m)...)
 }
 
 // leave leaves a call as the journal has it.
@@ -196,8 +196,11 @@ func (p *parking) leave(cl *call) {
 
 // dispatched goes on with calls whose dispatch was on its way to the journal. What is not sent yet, or
 // goes on where it is, is left; a call that the journal says was made is.
-func (p *parking) dispatched(c *actors.Context, calls []*call) {
-	for _, cl := range calls {
+func (p *parking) dispatched(c *actors.Context, t *turn, step int) {
+	for _, cl := range t.calls {
+		if cl.step != step {
+			continue
+		}
 		if p.journal.Final() || cl.tool.Dispatches || cl.takesUp || cl.child() != "" {
 			p.leave(cl)
 		} else {
@@ -260,8 +263,8 @@ func (p *parking) finish(c *actors.Context) {
 		}
 	}
 	p.logins.giveUpAll()
-	p.journal.WriteLast(c, journal.Batch{Entries: append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}}),
-		State: store.Waiting, Then: p.release})
+	p.journal.WriteLast(c, journal.Batch{State: store.Waiting, Then: p.release},
+		append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}})...)
 }
 
 // release gives the lease up: another process may go on with the run.

@@ -62,8 +62,7 @@ func (re *recovery) takeUp(c *actors.Context, cl *call, was *runlog.CallState) (
 		return re.takeUpSent(c, cl, was)
 	}
 	q, here := was.Approval, cl.tool != nil && cl.tool.Server == was.Intent.Server
-	hold, err := re.h.spend.ReserveCall()
-	switch cl.hold = hold; {
+	switch err := cl.reserve(re.h.spend); {
 	case err != nil || !here:
 		if q != nil {
 			re.asks.withdrawOld(c, q)

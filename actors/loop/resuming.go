@@ -194,8 +194,10 @@ func (rs *resuming) act(c *actors.Context, from *runlog.TurnState, entries []run
 	rs.run.act()
 	t := rs.turn
 	var asks []*openAsk
-	for _, use := range from.Wanted() {
-		cl := rs.calls.add(use)
+	wanted := from.Wanted()
+	rs.calls.add(wanted)
+	for i, use := range wanted {
+		cl := t.calls[i]
 		if n := rs.check.repeated.N; rs.cfg.Repeats > 0 && n >= rs.cfg.Repeats {
 			cl.nth = n
 		}
@@ -216,9 +218,10 @@ func (rs *resuming) act(c *actors.Context, from *runlog.TurnState, entries []run
 		}
 	}
 	if slices.ContainsFunc(t.calls, func(cl *call) bool { return cl.noRoom }) && t.over == nil {
-		hold, err := rs.h.spend.ReserveCall()
-		hold.Release()
-		t.over = err
+		var hold budget.Hold
+		if t.over = rs.h.spend.ReserveCall(&hold); t.over == nil {
+			hold.Release()
+		}
 	}
 	rs.calls.advance(c, entries...)
 	rs.asks.stored(c, asks...)

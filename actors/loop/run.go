@@ -122,7 +122,7 @@ func (r *run) opened(c *actors.Context, err error) {
 	case r.out != nil:
 		if t := r.turn; t != nil && !r.parking.on { // it is recorded, and costs nothing: the model is not asked
 			_ = t.spend.Abandon(false)
-			r.journal.Hold(c, journal.Batch{Entries: []runlog.Entry{t.spend.Failed(r.out.Err)}})
+			r.journal.Hold(c, journal.Batch{}, t.spend.Failed(r.out.Err))
 		}
 		r.shutdown.finish(c)
 	case r.cfg.Resumes != nil:

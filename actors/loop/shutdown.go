@@ -42,12 +42,13 @@ func (d *shutdown) finish(c *actors.Context) {
 		return
 	}
 	notes := d.bill()
-	b := journal.Batch{Entries: append(notes, finished(d.out)), State: d.out.State, Summary: summary(d.out),
-		Then: func(c *actors.Context) { d.complete(c, nil) }}
-	if ends, out := d.cfg.EndsJob, *d.out; ends != nil && out.Err == nil {
+	b := journal.Batch{State: d.out.State, Summary: summary(d.out), Then: func(c *actors.Context) { d.complete(c, nil) }}
+	if ends := d.cfg.EndsJob; ends != nil && d.out.Err == nil {
+		out := *d.out
 		b.Job = func() *store.JobUpdate { return ends(out) }
 	}
-	d.journal.WriteLast(c, b)
+	var room [1]runlog.Entry // of most runs, on the stack
+	d.journal.WriteLast(c, b, append(append(room[:0], notes...), finished(d.out))...)
 }
 
 // giveUp ends the wait, first for calls and then for the journal. A run that was not

@@ -68,18 +68,27 @@ func (a *Account) Name() string { return a.name }
 // Reserve holds n of the account and of all above it, or nothing at all. The error is
 // a [*LimitError], [ErrNegative] or [ErrClosed].
 func (a *Account) Reserve(n Amount) (*Hold, error) {
+	h := new(Hold)
+	if err := a.ReserveIn(h, n); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// ReserveIn is Reserve for a hold that has its memory already, and holds nothing.
+func (a *Account) ReserveIn(h *Hold, n Amount) error {
 	v := n.vector()
 	if v.negative() {
-		return nil, ErrNegative
+		return ErrNegative
 	}
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
 	if err := a.fits(v); err != nil {
-		return nil, err
+		return err
 	}
-	h := &Hold{account: a, held: v}
+	*h = Hold{account: a, held: v}
 	h.reserve()
-	return h, nil
+	return nil
 }
 
 // fits returns the error of an amount that cannot be reserved of the whole path.

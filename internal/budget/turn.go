@@ -30,8 +30,17 @@ func (t Turn) Amount(output int) Amount {
 // it the most: Output, or what is left if that is less. Without any limit of tokens or
 // money the bound is Output as it is, and may be zero for none.
 func (a *Account) ReserveTurn(t Turn) (h *Hold, output int, err error) {
+	h = new(Hold)
+	if output, err = a.ReserveTurnIn(h, t); err != nil {
+		return nil, 0, err
+	}
+	return h, output, nil
+}
+
+// ReserveTurnIn is ReserveTurn for a hold that has its memory already, and holds nothing.
+func (a *Account) ReserveTurnIn(h *Hold, t Turn) (output int, err error) {
 	if t.Input < 0 || t.Output < 0 || t.Steps < 0 {
-		return nil, 0, ErrNegative
+		return 0, ErrNegative
 	}
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
@@ -40,14 +49,14 @@ func (a *Account) ReserveTurn(t Turn) (h *Hold, output int, err error) {
 	least := max(1, min(t.Least, cmp.Or(t.Output, DefaultOutput)))
 	n := t.Amount(max(output, least)).vector()
 	if err := a.fits(n); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	h = &Hold{account: a, turn: true, held: n}
+	*h = Hold{account: a, turn: true, held: n}
 	h.reserve()
 	if !bounded {
 		output = t.Output
 	}
-	return h, output, nil
+	return output, nil
 }
 
 // Room returns how many tokens of output a turn could have now, and whether tokens or

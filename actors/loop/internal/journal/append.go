@@ -24,7 +24,7 @@ type part struct {
 type writing struct {
 	actors.Node
 	run     actors.Ref
-	batches []Batch        // until they are flushed their entries only tell how many they are
+	batches []Batch
 	entries []runlog.Entry // of all batches, in order
 	events  []store.Event  // of the entries
 	encoded bool
@@ -47,13 +47,13 @@ var writings = sync.Pool{New: func() any { return new(writing) }}
 // maxKept bounds the entries of a writing that is used again.
 const maxKept = 64
 
-// add copies a batch.
-func (w *writing) add(b Batch, now time.Time) {
+// add copies a batch and its entries.
+func (w *writing) add(b Batch, entries []runlog.Entry, now time.Time) {
 	from := len(w.entries)
-	w.entries = append(w.entries, b.Entries...)
-	b.Entries = w.entries[from:]
-	for i := range b.Entries {
-		b.Entries[i].Time = now
+	w.entries = append(w.entries, entries...)
+	b.entries = w.entries[from:] // they may still move: until flush they only tell how many they are
+	for i := range b.entries {
+		b.entries[i].Time = now
 	}
 	w.batches = append(w.batches, b)
 }
@@ -63,8 +63,8 @@ func (w *writing) flush() {
 	rest := w.entries
 	for i := range w.batches {
 		b := &w.batches[i]
-		n := len(b.Entries)
-		b.Entries, rest = rest[:n:n], rest[n:]
+		n := len(b.entries)
+		b.entries, rest = rest[:n:n], rest[n:]
 	}
 }
 
@@ -174,7 +174,7 @@ func (w *writing) encode(run string, epoch int64) error {
 		if alone && to > from {
 			cut()
 		}
-		for range b.Entries {
+		for range b.entries {
 			n := len(events[to].Body)
 			if to-from == store.MaxEvents || to > from && size+n > store.MaxPageBytes {
 				cut()
@@ -205,14 +205,14 @@ func (w *writing) encode(run string, epoch int64) error {
 	return nil
 }
 
-// Batch is the entries of one step, and its next one once they are durable. The journal copies it.
+// Batch is what is to be done with the entries of one step, and its next one once they are durable.
 type Batch struct {
-	Entries []runlog.Entry
 	Then    func(*actors.Context) // nil for nothing
 	State   store.RunState        // of the run afterwards; "" leaves it
 	Summary string
 	Job     func() *store.JobUpdate // the end of the run's job; nil for none
 	Settle  *Settling               // decides an ask with its one entry; nil for none
+	entries []runlog.Entry
 }
 
 // Settling is the decision on an ask that a batch writes together with its event.

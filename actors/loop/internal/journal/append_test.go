@@ -39,7 +39,7 @@ func TestAnswerOfAnAppendBefore(t *testing.T) {
 func TestFree(t *testing.T) {
 	w := new(writing)
 	use := func(n int) {
-		w.add(Batch{Entries: make([]runlog.Entry, n), Summary: "summary"}, time.Now())
+		w.add(Batch{Summary: "summary"}, make([]runlog.Entry, n), time.Now())
 		for i := range w.entries {
 			w.entries[i].Type, w.entries[i].Body = store.ToolDispatched, &runlog.ToolDispatched{CallID: "call"}
 		}
@@ -59,7 +59,7 @@ func TestFree(t *testing.T) {
 			t.Errorf("it holds %+v", e)
 		}
 	}
-	if e, p := w.events[:3][2], w.all[:1][0]; e.Body != nil || p.Events != nil || p.Run != "" || w.batches[:1][0].Entries != nil {
+	if e, p := w.events[:3][2], w.all[:1][0]; e.Body != nil || p.Events != nil || p.Run != "" || w.batches[:1][0].entries != nil {
 		t.Errorf("it holds %+v, %+v", e, p)
 	}
 	for _, keep := range []func(){func() { use(1); w.shared = true }, func() { use(maxKept + 1) }} {
@@ -76,16 +76,16 @@ func TestFree(t *testing.T) {
 func TestBatches(t *testing.T) {
 	w := new(writing)
 	for n := range 20 {
-		w.add(Batch{Entries: make([]runlog.Entry, n%3)}, time.UnixMilli(int64(n)))
+		w.add(Batch{}, make([]runlog.Entry, n%3), time.UnixMilli(int64(n)))
 	}
 	w.flush()
 	at := 0
 	for n, b := range w.batches {
-		if len(b.Entries) != n%3 || cap(b.Entries) != n%3 {
-			t.Fatalf("batch %d has %d entries, room for %d", n, len(b.Entries), cap(b.Entries))
+		if len(b.entries) != n%3 || cap(b.entries) != n%3 {
+			t.Fatalf("batch %d has %d entries, room for %d", n, len(b.entries), cap(b.entries))
 		}
-		for i := range b.Entries {
-			if &b.Entries[i] != &w.entries[at] || !b.Entries[i].Time.Equal(time.UnixMilli(int64(n))) {
+		for i := range b.entries {
+			if &b.entries[i] != &w.entries[at] || !b.entries[i].Time.Equal(time.UnixMilli(int64(n))) {
 				t.Errorf("batch %d: entry %d is another's", n, i)
 			}
 			at++

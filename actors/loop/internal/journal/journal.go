@@ -140,22 +140,22 @@ func (j *Writer) Opened(c *actors.Context, head store.Run, began time.Time) {
 
 // Write puts entries into the next append; then runs once they are durable, and
 // not at all if they cannot be written. It must look whether the run is ending.
-// Without a store then runs at once.
+// Without a store then runs at once. The journal copies the entries.
 func (j *Writer) Write(c *actors.Context, then func(*actors.Context), entries ...runlog.Entry) {
-	j.WriteBatch(c, Batch{Entries: entries, Then: then})
+	j.WriteBatch(c, Batch{Then: then}, entries...)
 }
 
 // WriteBatch is Write for a batch.
-func (j *Writer) WriteBatch(c *actors.Context, b Batch) {
-	if j.queue(c, b) {
+func (j *Writer) WriteBatch(c *actors.Context, b Batch, entries ...runlog.Entry) {
+	if j.queue(c, b, entries) {
 		j.Flush(c)
 	}
 }
 
 // WriteLast is WriteBatch for the last one of the run.
-func (j *Writer) WriteLast(c *actors.Context, b Batch) {
+func (j *Writer) WriteLast(c *actors.Context, b Batch, entries ...runlog.Entry) {
 	j.final = true
-	j.WriteBatch(c, b)
+	j.WriteBatch(c, b, entries...)
 }
 
 // HeldFor is how long entries are held for those of the run's next step. Most steps take less than
@@ -166,9 +166,9 @@ var HeldFor = 50 * time.Millisecond
 // Hold puts a batch into the append of the next step, which follows at once as a rule, and so saves
 // a commit. Nothing may depend on it but what that step writes: its effects begin once its own
 // entries are durable, and these with them.
-func (j *Writer) Hold(c *actors.Context, b Batch) {
+func (j *Writer) Hold(c *actors.Context, b Batch, entries ...runlog.Entry) {
 	switch {
-	case !j.queue(c, b):
+	case !j.queue(c, b, entries):
 	case HeldFor == 0:
 		j.Flush(c)
 	case j.under == nil:
@@ -180,11 +180,11 @@ func (j *Writer) Hold(c *actors.Context, b Batch) {
 }
 
 // queue puts a batch behind those that wait, and reports whether it has to be written.
-func (j *Writer) queue(c *actors.Context, b Batch) bool {
+func (j *Writer) queue(c *actors.Context, b Batch, entries []runlog.Entry) bool {
 	now := store.Clock(time.Now())
 	if j.run.Target().Store == nil {
 		w := writings.Get().(*writing) // not next: what follows may write too
-		w.add(b, now)
+		w.add(b, entries, now)
 		j.written(c, &w.batches[0])
 		w.free()
 		return false
@@ -192,7 +192,7 @@ func (j *Writer) queue(c *actors.Context, b Batch) bool {
 	if j.next == nil {
 		j.next = writings.Get().(*writing)
 	}
-	j.next.add(b, now)
+	j.next.add(b, entries, now)
 	return true
 }
 
@@ -296,8 +296,8 @@ func (j *Writer) sure(c *actors.Context, w *writing) {
 
 // written passes on durable entries and goes on with the step that was waiting for them.
 func (j *Writer) written(c *actors.Context, b *Batch) {
-	if len(b.Entries) > 0 {
-		j.run.Written(b.Entries)
+	if len(b.entries) > 0 {
+		j.run.Written(b.entries)
 	}
 	if b.Then != nil {
 		b.Then(c)

@@ -195,9 +195,9 @@ func (s *Spending) begin(t *Turn) *Turn {
 	return t
 }
 
-// ReserveCall holds one tool call. The error is a [*budget.LimitError].
-func (s *Spending) ReserveCall() (*budget.Hold, error) {
-	return s.account.Reserve(budget.Amount{ToolCalls: 1})
+// ReserveCall holds one tool call in h, which holds nothing yet. The error is a [*budget.LimitError].
+func (s *Spending) ReserveCall(h *budget.Hold) error {
+	return s.account.ReserveIn(h, budget.Amount{ToolCalls: 1})
 }
 
 // Made charges a tool call that is being made.
