@@ -16,6 +16,9 @@ import (
 
 // CheckID holds a value to the rule for IDs: 1 to [MaxID] printable characters.
 func CheckID(field, id string) error {
+	if len(id) <= MaxID && plain(id) {
+		return nil
+	}
 	if id == "" {
 		return &InvalidError{field, "is empty"}
 	}
@@ -36,6 +39,16 @@ func CheckID(field, id string) error {
 	return nil
 }
 
+// plain reports whether an ID has printable ASCII only, as nearly all have.
+func plain(id string) bool {
+	for i := range len(id) {
+		if id[i] < ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return id != ""
+}
+
 // CheckText holds a value to the rule for names and texts: at most [MaxText]
 // bytes of UTF-8 without NUL.
 func CheckText(field, text string) error {
@@ -45,10 +58,8 @@ func CheckText(field, text string) error {
 	if !utf8.ValidString(text) {
 		return &InvalidError{field, "is not UTF-8"}
 	}
-	for i := range len(text) {
-		if text[i] == 0 {
-			return &InvalidError{field, "has a NUL"}
-		}
+	if strings.IndexByte(text, 0) >= 0 {
+		return &InvalidError{field, "has a NUL"}
 	}
 	return nil
 }

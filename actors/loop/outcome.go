@@ -79,7 +79,20 @@ const (
 func line(s string) string {
 	out := make([]byte, 0, lineBytes+len("…"))
 	space := ""
-	for _, c := range clip.Head(s, lineSource) {
+	for rest := clip.Head(s, lineSource); rest != ""; {
+		if n := word(rest); n > 0 {
+			room := max(0, lineBytes-len(out)-len(space))
+			if n > room {
+				if room > 0 {
+					out = append(append(out, space...), rest[:room]...)
+				}
+				return string(append(out, "…"...))
+			}
+			out, space, rest = append(append(out, space...), rest[:n]...), "", rest[n:]
+			continue
+		}
+		c, n := utf8.DecodeRuneInString(rest)
+		rest = rest[n:]
 		switch {
 		case unicode.IsSpace(c):
 			if len(out) > 0 {
@@ -93,4 +106,12 @@ func line(s string) string {
 		}
 	}
 	return string(out)
+}
+
+// word returns how many bytes at the beginning of a text are visible ASCII.
+func word(s string) (n int) {
+	for n < len(s) && ' ' < s[n] && s[n] < 0x7f {
+		n++
+	}
+	return n
 }

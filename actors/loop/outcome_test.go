@@ -19,6 +19,8 @@ func TestLine(t *testing.T) {
 		{"too long", strings.Repeat("a", 201), strings.Repeat("a", 200) + "…"},
 		{"runes stay whole", strings.Repeat("a", 199) + "é", strings.Repeat("a", 199) + "…"},
 		{"no space before the cut", strings.Repeat("a", 199) + " b", strings.Repeat("a", 199) + "…"},
+		{"cut in a word", strings.Repeat("abcd ", 39) + "abcdefgh", strings.Repeat("abcd ", 39) + "abcde…"},
+		{"words beside others", strings.Repeat("ab é ", 40) + "!", strings.TrimSpace(strings.Repeat("ab é ", 33)) + " ab…"},
 		{"after many blanks", strings.Repeat(" ", 1000) + "a", "a"},
 	}
 	for _, tt := range tests {

@@ -39,4 +39,9 @@ func Head(s string, n int) string {
 }
 
 // Valid returns s as valid UTF-8.
-func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+func Valid(s string) string {
+	if utf8.ValidString(s) { // which looks at eight bytes at a time
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -49,7 +49,8 @@ func Encode(events []store.Event, entries []Entry) ([]store.Event, error) {
 		// The buffer may still move: until then the body only tells its size.
 		events = append(events, store.Event{Time: e.Time, Type: e.Type, Key: e.Key, Body: a.Buf[start:]})
 	}
-	rest := append(make([]byte, 0, len(a.Buf)), a.Buf...)
+	rest := make([]byte, len(a.Buf))
+	copy(rest, a.Buf)
 	for i := range events[first:] {
 		e := &events[first+i]
 		n := len(e.Body)
