@@ -144,6 +144,8 @@ type turn struct {
 	left    int                   // calls without a result
 	acted   bool                  // its results are on their way to the model
 	spend   *spend.Turn           // nil once its calls are made
+	paid    spend.Turn            // memory for spend
+	asks    streaming             // memory of task
 	asking  bool                  // it is begun, and the model has not answered
 	answers bool                  // it may not call: see [Config.LastAnswers]
 	over    error                 // a limit that its calls have reached

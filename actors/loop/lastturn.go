@@ -24,18 +24,18 @@ type concluded struct{ decided }
 // begin asks the model for the last time.
 func (l *lastTurn) begin(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
 	req := window.Last(l.talk.request(l.cfg))
-	spend := l.h.spend.SpendLast(l.h.spend.Input(req), l.cfg.Model.Name())
-	if spend == nil {
+	t := new(turn)
+	if !l.h.spend.SpendLast(&t.paid, l.h.spend.Input(req), l.cfg.Model.Name()) {
 		l.journal.Write(c, nil, before...)
 		l.run.limited(c, limit)
 		return
 	}
 	l.limit = limit
-	req = window.FitLast(req, llm.EstimateTokens(req)+spend.Reserved()-l.h.spend.Input(req))
-	req.MaxTokens = spend.Output()
+	req = window.FitLast(req, llm.EstimateTokens(req)+t.paid.Reserved()-l.h.spend.Input(req))
+	req.MaxTokens = t.paid.Output()
 	note := req.Messages[len(req.Messages)-1]
 	l.talk.Say(note)
-	t := l.begins(spend)
+	l.begins(t)
 	t.answers = true
 	l.run.begin(c, t, req, append(before, l.limits.reached(limit, runlog.LimitWrapUp),
 		runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedLast}})...)

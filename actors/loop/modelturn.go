@@ -49,27 +49,28 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 		return
 	}
 	last := r.h.spend.HoldsLast()
-	spend, err := r.reserve(req)
+	t := new(turn)
+	err := r.reserve(t, req)
 	// Another run may have taken the room since: this one waits for its turn too.
-	if (err != nil || spend.Clamped()) && r.awaitRoom(c, req, before) {
-		r.h.spend.Withdraw(spend, !last)
+	if (err != nil || t.spend.Clamped()) && r.awaitRoom(c, req, before) {
+		r.h.spend.Withdraw(t.spend, !last)
 		return
 	}
 	if err != nil {
 		r.limits.atLimit(c, err, before, r.list)
 		return
 	}
-	r.begin(c, r.paid(spend, req), req, before...)
+	r.pay(t, req)
+	r.begin(c, t, req, before...)
 }
 
-// paid makes a reserved turn the run's, and completes its request.
-func (r *run) paid(spend *spend.Turn, req *llm.Request) *turn {
-	req.MaxTokens = spend.Output()
-	t := r.begins(spend)
+// pay makes a reserved turn the run's, and completes its request.
+func (r *run) pay(t *turn, req *llm.Request) {
+	req.MaxTokens = t.spend.Output()
+	r.begins(t)
 	if r.cfg.LastAnswers && t.n == r.cfg.Limits.Steps {
 		t.answers, req.ToolChoice = true, llm.ToolChoiceNone
 	}
-	return t
 }
 
 // firstTurn begins the first turn before the run is recorded. It returns the events of the turn, which are then
@@ -86,15 +87,15 @@ func (r *run) firstTurn() (entries []runlog.Entry, ask func(*actors.Context)) {
 	entries = r.talk.offer(l)
 	req := r.talk.request(r.cfg)
 	if r.talk.cut(r.cfg, req, 1) == nil && r.h.spend.Input(req) < maxFirst {
-		spend, err := r.reserve(req)
-		if err == nil && !spend.Clamped() {
-			t := r.paid(spend, req)
+		t := new(turn)
+		if err := r.reserve(t, req); err == nil && !t.spend.Clamped() {
+			r.pay(t, req)
 			return append(entries, t.intent(req, r.clock.remaining(), false)), func(c *actors.Context) {
 				r.state = (*run).thinking
 				r.ask(c, t, req)
 			}
 		}
-		r.h.spend.Withdraw(spend, true)
+		r.h.spend.Withdraw(t.spend, true)
 	}
 	r.talk.tools, r.talk.absent = unlisted, nil
 	return nil, nil
@@ -123,7 +124,9 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 		return
 	}
 	r.limits.dropAsked(c)
-	s := &streaming{cfg: r.cfg, req: req, asked: t, spend: t.spend, turn: t.n, last: r.last.limit != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
+	s := &t.asks
+	s.cfg, s.req, s.asked, s.spend, s.turn = r.cfg, req, t, t.spend, t.n
+	s.last, s.guarded = r.last.limit != nil, guard.AfterModel.Guarded(r.cfg.Guards)
 	t.task = actors.AwaitWork(c, s)
 }
 
@@ -185,15 +188,19 @@ func (r *run) lostTurn(c *actors.Context, err error) {
 
 // reserve holds the most that the next turn may cost, and in a run that wraps up the last turn
 // before it, as large as it would be now.
-func (p *parts) reserve(req *llm.Request) (*spend.Turn, error) {
+func (p *parts) reserve(t *turn, req *llm.Request) error {
 	ask := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp {
 		if err := p.h.spend.HoldLast(p.h.spend.Input(window.Last(req)), p.cfg.MaxTokens); err != nil {
-			return nil, err
+			return err
 		}
 		ask.Least = spend.MinTurnOutput
 	}
-	return p.h.spend.ReserveTurn(ask, p.cfg.Model.Name())
+	if err := p.h.spend.ReserveTurn(&t.paid, ask, p.cfg.Model.Name()); err != nil {
+		return err
+	}
+	t.spend = &t.paid
+	return nil
 }
 
 // wholeTurn is the next turn with all that is held beside it, the last turn of a run that
@@ -207,9 +214,9 @@ func (p *parts) wholeTurn(req *llm.Request) budget.Turn {
 }
 
 // begins makes a turn that is paid for the run's.
-func (p *parts) begins(spend *spend.Turn) *turn {
-	p.turn = &turn{n: spend.Number(), spend: spend, asking: true}
-	return p.turn
+func (p *parts) begins(t *turn) {
+	t.n, t.spend, t.asking = t.paid.Number(), &t.paid, true
+	p.turn = t
 }
 
 // list begins a turn, unless the run is ending. It asks for the tools, which may have changed.

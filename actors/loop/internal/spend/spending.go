@@ -111,18 +111,18 @@ func (s *Spending) Reprice(p *Pricing) {
 	s.pricing, s.bias = p, 0
 }
 
-// ReserveTurn holds a turn at its most. The error is a [*budget.LimitError].
-func (s *Spending) ReserveTurn(ask budget.Turn, model string) (*Turn, error) {
+// ReserveTurn holds a turn at its most, in t, which is fresh. The error is a [*budget.LimitError].
+func (s *Spending) ReserveTurn(t *Turn, ask budget.Turn, model string) (err error) {
 	ask.Price = s.Most()
-	hold, output, err := s.account.ReserveTurn(ask)
-	if err != nil {
-		return nil, err
+	t.of, t.ask, t.hold, t.model = s, ask, &t.room, model
+	if t.output, err = s.account.ReserveTurnIn(t.hold, ask); err != nil {
+		return err
 	}
-	t := &Turn{of: s, ask: ask, output: output, hold: hold, model: model}
 	if t.Clamped() {
-		t.clampedBy = s.bounds(ask, hold.Amount())
+		t.clampedBy = s.bounds(ask, t.hold.Amount())
 	}
-	return s.begin(t), nil
+	s.begin(t)
+	return nil
 }
 
 // Withdraw gives back a turn that was not asked, as if it had not been reserved; and the
@@ -187,12 +187,11 @@ func (s *Spending) Begun() int {
 }
 
 // begin makes a turn the one that is under way.
-func (s *Spending) begin(t *Turn) *Turn {
+func (s *Spending) begin(t *Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps++
 	s.turn, t.n = t, s.steps
-	return t
 }
 
 // ReserveCall holds one tool call in h, which holds nothing yet. The error is a [*budget.LimitError].
@@ -296,22 +295,23 @@ func (s *Spending) HoldsLast() bool {
 	return s.last != nil
 }
 
-// SpendLast makes the last turn the one that is under way. Input is what it would take:
+// SpendLast makes the last turn the one that is under way, in t, which is fresh. Input is what it would take:
 // it gets that much if there is room, also at the cost of half its output, and else what
 // was held for it. That may be too little only where it was held at the price of another
-// model, before a hand-off: the output is then what it buys, and nil is returned if that
+// model, before a hand-off: the output is then what it buys, and false is returned if that
 // is nothing.
-func (s *Spending) SpendLast(input int, model string) *Turn {
+func (s *Spending) SpendLast(t *Turn, input int, model string) bool {
 	s.mu.Lock()
-	t := &Turn{of: s, ask: s.last.ask, output: s.last.output, hold: s.last.hold, model: model}
+	t.of, t.ask, t.output, t.hold, t.model = s, s.last.ask, s.last.output, s.last.hold, model
 	s.last, t.ask.Price = nil, s.most()
 	ok := t.takeLast(input)
 	s.mu.Unlock()
 	if !ok {
 		t.hold.Release()
-		return nil
+		return false
 	}
-	return s.begin(t)
+	s.begin(t)
+	return true
 }
 
 // takeLast makes what was held for the last turn fit its input, as far as that goes.

@@ -20,6 +20,7 @@ type Turn struct {
 	output    int                // the bound of its output; zero for none
 	clampedBy *budget.LimitError // the limit whose rest bounds its output; nil for none
 	hold      *budget.Hold
+	room      budget.Hold // memory of the first hold
 	model     string // that was chosen for the attempt
 	begun     bool   // the attempt has said something
 	produced  int    // bytes of the attempt
