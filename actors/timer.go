@@ -22,7 +22,14 @@ type Timer struct {
 }
 
 // NewTimer returns a timer that is clear. It sends msg each time it is due.
-func (c *Context) NewTimer(msg any) *Timer { return &Timer{c: c, msg: msg} }
+func (c *Context) NewTimer(msg any) *Timer {
+	t := new(Timer)
+	t.Init(c, msg)
+	return t
+}
+
+// Init makes a zero timer one of c's that is clear, as [Context.NewTimer] does: for one that is a part of its actor.
+func (t *Timer) Init(c *Context, msg any) { t.c, t.msg = c, msg }
 
 // After sends msg to the actor itself once, after d. Only the end of the
 // incarnation takes it back; use NewTimer where more is needed.

@@ -106,11 +106,39 @@ type Collector struct {
 	// can be does not heed it; zero means any number.
 	MaxTokens int
 
-	text, thinking strings.Builder
+	text, thinking pieces
 	resp           Response
 	calls          mcp.Contents
 	bytes          int // of text, thinking and calls
 	finished       bool
+}
+
+// pieces is a text that comes piece by piece. One that comes at once, as of a model that does not stream,
+// is not copied.
+type pieces struct {
+	first string // all of it, unless there is more
+	more  strings.Builder
+}
+
+func (p *pieces) add(s string) {
+	if p.len() == 0 {
+		p.first = s
+		return
+	}
+	if p.more.Len() == 0 {
+		p.more.WriteString(p.first)
+		p.first = ""
+	}
+	p.more.WriteString(s)
+}
+
+func (p *pieces) len() int { return len(p.first) + p.more.Len() }
+
+func (p *pieces) text() string {
+	if p.more.Len() > 0 {
+		return p.more.String()
+	}
+	return p.first
 }
 
 // Add takes the next event. It returns [ErrTooLarge] once text and thinking are
@@ -120,10 +148,10 @@ func (c *Collector) Add(ev Event) error {
 	switch ev := ev.(type) {
 	case TextDelta:
 		c.bytes += len(ev.Text)
-		c.text.WriteString(ev.Text)
+		c.text.add(ev.Text)
 	case ThinkingDelta:
 		c.bytes += len(ev.Text)
-		c.thinking.WriteString(ev.Text)
+		c.thinking.add(ev.Text)
 	case ToolCall:
 		c.bytes += len(ev.Name) + len(ev.Arguments)
 		c.calls = append(c.calls, &mcp.ToolUseContent{ID: ev.ID, Name: ev.Name, Input: ev.Arguments})
@@ -132,7 +160,7 @@ func (c *Collector) Add(ev Event) error {
 	case Finish:
 		c.resp.Finish, c.resp.Model, c.finished = ev.Reason, ev.Model, true
 	}
-	if c.text.Len()+c.thinking.Len() > maxResponse {
+	if c.text.len()+c.thinking.len() > maxResponse {
 		return ErrTooLarge
 	}
 	if c.MaxTokens > 0 && c.bytes/leastRoom > c.MaxTokens+leastRoom*4 {
@@ -147,9 +175,9 @@ func (c *Collector) Response() (*Response, error) {
 		return nil, ErrStreamCut
 	}
 	resp := c.resp
-	resp.Thinking, resp.Content = c.thinking.String(), slices.Clip(c.calls)
-	if c.text.Len() > 0 {
-		resp.Content = slices.Insert(resp.Content, 0, mcp.Content(mcp.Text(c.text.String())))
+	resp.Thinking, resp.Content = c.thinking.text(), slices.Clip(c.calls)
+	if text := c.text.text(); text != "" {
+		resp.Content = slices.Insert(resp.Content, 0, mcp.Content(mcp.Text(text)))
 	}
 	return &resp, nil
 }

@@ -33,7 +33,8 @@ func (cv *conversation) offer(m listed) []runlog.Entry {
 	if same {
 		return nil
 	}
-	return []runlog.Entry{{Type: runlog.ToolsListedType, Body: &now}}
+	body := now // which, unlike now, is not made where nothing has changed
+	return []runlog.Entry{{Type: runlog.ToolsListedType, Body: &body}}
 }
 
 // request is the next turn's. The model must not see what is appended to the

@@ -26,9 +26,13 @@ type roomFreed struct {
 
 // awaitRoom has the run wait, if a limit lacks room for a whole turn only because of the
 // turns of other runs. The run's wall time goes on.
-func (r *run) awaitRoom(c *actors.Context, req *llm.Request, before []runlog.Entry) bool {
+func (r *run) awaitRoom(c *actors.Context, req *llm.Request, input int, before []runlog.Entry) bool {
+	whole := r.wholeTurn(req, input)
+	if !r.h.spend.Account().MustWait(whole) { // as most often: the wait below takes memory
+		return false
+	}
 	self := c.Self()
-	leave, waits := r.h.spend.Account().WaitForRoom(r.wholeTurn(req), func() { self.Send(roomFreed{req, before}) })
+	leave, waits := r.h.spend.Account().WaitForRoom(whole, func() { self.Send(roomFreed{req, before}) })
 	if waits {
 		r.state, r.leaveQueue = (*run).awaitingRoom, leave
 	}
@@ -45,14 +49,15 @@ func (r *run) awaitingRoom(c *actors.Context, msg any) {
 // think asks the model, if the limits allow it.
 func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 	req := r.talk.request(r.cfg)
-	if r.awaitRoom(c, req, before) {
+	input := r.h.spend.Input(req)
+	if r.awaitRoom(c, req, input, before) {
 		return
 	}
 	last := r.h.spend.HoldsLast()
 	t := new(turn)
-	err := r.reserve(t, req)
+	err := r.reserve(t, req, input)
 	// Another run may have taken the room since: this one waits for its turn too.
-	if (err != nil || t.spend.Clamped()) && r.awaitRoom(c, req, before) {
+	if (err != nil || t.spend.Clamped()) && r.awaitRoom(c, req, input, before) {
 		r.h.spend.Withdraw(t.spend, !last)
 		return
 	}
@@ -86,9 +91,9 @@ func (r *run) firstTurn() (entries []runlog.Entry, ask func(*actors.Context)) {
 	}
 	entries = r.talk.offer(l)
 	req := r.talk.request(r.cfg)
-	if r.talk.cut(r.cfg, req, 1) == nil && r.h.spend.Input(req) < maxFirst {
+	if input := r.h.spend.Input(req); input < maxFirst && r.talk.cut(r.cfg, req, 1) == nil {
 		t := new(turn)
-		if err := r.reserve(t, req); err == nil && !t.spend.Clamped() {
+		if err := r.reserve(t, req, input); err == nil && !t.spend.Clamped() {
 			r.pay(t, req)
 			return append(entries, t.intent(req, r.clock.remaining(), false)), func(c *actors.Context) {
 				r.state = (*run).thinking
@@ -115,7 +120,9 @@ const maxFirst = 1 << 18
 // begin writes that a turn begins, and then asks the model.
 func (r *run) begin(c *actors.Context, t *turn, req *llm.Request, before ...runlog.Entry) {
 	r.state = (*run).thinking
-	r.journal.Write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req, r.clock.remaining(), r.last.limit != nil))...)
+	var room [2]runlog.Entry // of most turns, on the stack
+	r.journal.Write(c, func(c *actors.Context) { r.ask(c, t, req) },
+		append(append(room[:0], before...), t.intent(req, r.clock.remaining(), r.last.limit != nil))...)
 }
 
 // ask runs the turn in a task, which a cancel of the run ends.
@@ -153,7 +160,8 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	r.talk.window.Measure(resp.Usage)
 	usage := t.spend.Settle()
 	mute := t.answers && transcript.WithoutCalls(resp) && resp.Text() == ""
-	resp.Content, t.spoilt = r.talk.InOrder(t.n, resp.Content)
+	seen := t.asks.guarded || r.cfg.Trace != nil // by code of the program
+	resp.Content, t.spoilt = r.talk.InOrder(t.n, resp.Content, seen)
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
 	var room [1]runlog.Entry // of most answers, on the stack
@@ -186,10 +194,10 @@ func (r *run) lostTurn(c *actors.Context, err error) {
 	}
 }
 
-// reserve holds the most that the next turn may cost, and in a run that wraps up the last turn
+// reserve holds the most that the next turn with so much input may cost, and in a run that wraps up the last turn
 // before it, as large as it would be now.
-func (p *parts) reserve(t *turn, req *llm.Request) error {
-	ask := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1}
+func (p *parts) reserve(t *turn, req *llm.Request, input int) error {
+	ask := budget.Turn{Input: input, Output: req.MaxTokens, Steps: 1}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp {
 		if err := p.h.spend.HoldLast(p.h.spend.Input(window.Last(req)), p.cfg.MaxTokens); err != nil {
 			return err
@@ -205,8 +213,8 @@ func (p *parts) reserve(t *turn, req *llm.Request) error {
 
 // wholeTurn is the next turn with all that is held beside it, the last turn of a run that
 // wraps up among it.
-func (p *parts) wholeTurn(req *llm.Request) budget.Turn {
-	t := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1, Price: p.h.spend.Most()}
+func (p *parts) wholeTurn(req *llm.Request, input int) budget.Turn {
+	t := budget.Turn{Input: input, Output: req.MaxTokens, Steps: 1, Price: p.h.spend.Most()}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp && !p.h.spend.HoldsLast() {
 		t.Input += p.h.spend.Input(window.Last(req)) + spend.MaxLastOutput
 	}

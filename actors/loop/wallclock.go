@@ -12,7 +12,7 @@ type wallOver struct{}
 // wallClock is the wall time of a run. It stands still while a person is waited for
 // (TIME-05): by the run, or by one that a call of it has started.
 type wallClock struct {
-	timer *actors.Timer
+	timer actors.Timer
 	ends  time.Time
 	left  time.Duration // while it stands still
 	holds int
@@ -20,7 +20,7 @@ type wallClock struct {
 }
 
 func (w *wallClock) start(c *actors.Context, wall time.Duration) {
-	w.timer = c.NewTimer(wallOver{})
+	w.timer.Init(c, wallOver{})
 	w.ends = time.Now().Add(wall)
 	w.timer.SetAt(w.ends)
 }

@@ -25,9 +25,7 @@ func (a *Account) WaitForRoom(t Turn, wake func()) (stop func(), waits bool) {
 	root := a.root
 	root.mu.Lock()
 	defer root.mu.Unlock()
-	now, _ := roomIn(a.left(false), t)
-	without, _ := roomIn(a.left(true), t)
-	if now >= min(without, cmp.Or(t.Output, DefaultOutput)) {
+	if !a.mustWait(t) {
 		return nil, false
 	}
 	w := &waiter{wake}
@@ -37,6 +35,23 @@ func (a *Account) WaitForRoom(t Turn, wake func()) (stop func(), waits bool) {
 		defer root.mu.Unlock()
 		root.waiting = slices.DeleteFunc(root.waiting, func(other *waiter) bool { return other == w })
 	}, true
+}
+
+// MustWait reports what WaitForRoom would.
+func (a *Account) MustWait(t Turn) bool {
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
+	return a.mustWait(t)
+}
+
+// mustWait is called under the lock.
+func (a *Account) mustWait(t Turn) bool {
+	now, _ := roomIn(a.left(false), t)
+	if now >= cmp.Or(t.Output, DefaultOutput) {
+		return false
+	}
+	without, _ := roomIn(a.left(true), t)
+	return now < without
 }
 
 // wake has the waiting turns of the tree ask again, in their order. It is called on the

@@ -13,6 +13,9 @@ import (
 // itemBytes is the size of an item beside its texts.
 const itemBytes = 256
 
+// fewCalls bounds the calls whose room is kept for those of the next turn.
+const fewCalls = 4
+
 // Log keeps the events of a run, for any number of readers, and never makes the run wait: text is
 // appended to the newest text, and readers keep their own place. H is the head of an event, E an
 // event. The fields below the lock are changed in update only.
@@ -63,7 +66,9 @@ type Source[H, E any] interface {
 // down; one of the three.
 type item[H, E any] struct {
 	entry    *runlog.Entry
-	text     []byte
+	says     bool   // it is a text
+	first    string // all of it, while that is one piece; models that do not stream have no other
+	text     []byte // all of it, once there were more
 	thinking bool
 	turn     int
 	passing  func(H) E
@@ -159,8 +164,16 @@ func (l *Log[H, E]) add(i *item[H, E]) {
 	l.bytes += i.size()
 }
 
+// said returns the text from a byte on.
+func (i *item[H, E]) said(from int) string {
+	if i.text == nil {
+		return i.first[from:]
+	}
+	return string(i.text[from:])
+}
+
 func (i *item[H, E]) size() int {
-	n := itemBytes + len(i.text)
+	n := itemBytes + len(i.first) + len(i.text)
 	if i.entry != nil {
 		n += sizeOf(i.entry)
 	}
@@ -225,20 +238,23 @@ func (l *Log[H, E]) concluded(entries []runlog.Entry) bool {
 			return true
 		}
 	}
-	return !slices.ContainsFunc(l.items[max(l.durable-l.base, 0):], func(i *item[H, E]) bool { return i.text != nil })
+	return !slices.ContainsFunc(l.items[max(l.durable-l.base, 0):], func(i *item[H, E]) bool { return i.says })
 }
 
 // Text adds a piece of the model's text, or of its thinking, to the piece before it.
 func (l *Log[H, E]) Text(turn int, delta string, thinking bool) {
 	l.update(func() {
 		if n := len(l.items); n > 0 {
-			if last := l.items[n-1]; last.text != nil && last.turn == turn && last.thinking == thinking {
+			if last := l.items[n-1]; last.says && last.turn == turn && last.thinking == thinking {
+				if last.text == nil {
+					last.text, last.first = []byte(last.first), ""
+				}
 				last.text, last.time = append(last.text, delta...), time.Now()
 				l.bytes += len(delta)
 				return
 			}
 		}
-		l.add(&item[H, E]{text: []byte(delta), thinking: thinking, turn: turn, seq: l.seq, time: time.Now()})
+		l.add(&item[H, E]{says: true, first: delta, thinking: thinking, turn: turn, seq: l.seq, time: time.Now()})
 	})
 }
 
@@ -260,7 +276,7 @@ func (l *Log[H, E]) Saying(void func(E) bool) (turn int, text string) {
 				return turn, text
 			}
 		case !i.thinking:
-			turn, text = i.turn, string(i.text)+text
+			turn, text = i.turn, i.said(0)+text
 		}
 	}
 	return turn, text
@@ -289,7 +305,7 @@ func (l *Log[H, E]) forgetProgress(key string) {
 	if i := l.underWay(key); i >= 0 {
 		l.progress = slices.Delete(l.progress, i, i+1)
 	}
-	if len(l.progress) == 0 {
+	if len(l.progress) == 0 && cap(l.progress) > fewCalls {
 		l.progress = nil
 	}
 }

@@ -99,7 +99,7 @@ func (r *Reader[H, E]) take() (events []E, missing int64, first *nestedReader[H,
 			return nil, 0, first, nil
 		}
 		events = r.item(i)
-		if i.text != nil && last {
+		if i.says && last {
 			return events, 0, nil, l.waiter(len(events) > 0) // it may still grow
 		}
 		r.index, r.offset = r.index+1, 0
@@ -119,8 +119,8 @@ func (r *Reader[H, E]) item(i *item[H, E]) []E {
 	case i.passing != nil:
 		return []E{r.convert.Passing(i.passing(r.convert.Head(i.seq, i.time)))}
 	}
-	delta := string(i.text[r.offset:])
-	r.offset = len(i.text)
+	delta := i.said(r.offset)
+	r.offset += len(delta)
 	if ev, some := r.convert.Text(r.convert.Head(i.seq, i.time), i.turn, i.thinking, delta); some {
 		return []E{ev}
 	}

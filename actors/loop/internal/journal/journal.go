@@ -76,7 +76,7 @@ type Writer struct {
 	lease lease
 
 	next    *writing                // of what waits; nil for nothing
-	held    *actors.Timer           // of what is held; nil before something was
+	held    actors.Timer            // of what is held
 	under   *writing                // under way, stalled or unsure; nil for none
 	unsure  bool                    // under is durable, and waits for a renewal of the lease
 	asked   bool                    // the store has not answered yet
@@ -133,6 +133,7 @@ func (j *Writer) Receive(c *actors.Context, msg any) bool {
 // Opened notes under which lease the run writes, which it asked for at a time.
 func (j *Writer) Opened(c *actors.Context, head store.Run, began time.Time) {
 	j.epoch, j.last, j.recorded = head.Epoch, head.Seq, true
+	j.held.Init(c, heldOver{})
 	if to := j.run.Target(); to.Store != nil {
 		j.lease.start(c, to.Lease, began)
 	}
@@ -172,9 +173,6 @@ func (j *Writer) Hold(c *actors.Context, b Batch, entries ...runlog.Entry) {
 	case HeldFor == 0:
 		j.Flush(c)
 	case j.under == nil:
-		if j.held == nil {
-			j.held = c.NewTimer(heldOver{})
-		}
 		j.held.Set(HeldFor)
 	}
 }

@@ -19,13 +19,13 @@ type (
 // lease is the time-limited right of a run to write.
 type lease struct {
 	ends     time.Time
-	timer    *actors.Timer // of the next renewal; nil without a lease
+	timer    actors.Timer // of the next renewal
 	renewing bool
 }
 
 func (l *lease) start(c *actors.Context, lasts time.Duration, began time.Time) {
 	l.ends = began.Add(lasts)
-	l.timer = c.NewTimer(renewLease{})
+	l.timer.Init(c, renewLease{})
 	l.timer.Set(untilRenewal(time.Now(), lasts))
 }
 

@@ -21,9 +21,9 @@ type Turn struct {
 	clampedBy *budget.LimitError // the limit whose rest bounds its output; nil for none
 	hold      *budget.Hold
 	room      budget.Hold // memory of the first hold
-	model     string // that was chosen for the attempt
-	begun     bool   // the attempt has said something
-	produced  int    // bytes of the attempt
+	model     string      // that was chosen for the attempt
+	begun     bool        // the attempt has said something
+	produced  int         // bytes of the attempt
 	counted   llm.Usage
 	lost      runlog.Usage // of attempts that broke off
 	refused   error        // why there was no room for another

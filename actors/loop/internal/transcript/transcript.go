@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -19,6 +20,9 @@ type Transcript struct {
 	messages []llm.Message
 	ids      []string // of all calls so far, in order: no two may be the same
 }
+
+// aFew is the room for messages, and for calls, of most conversations.
+const aFew = 4
 
 // New returns a conversation that goes on with messages. Used are the IDs of calls that it does not show.
 func New(messages []llm.Message, used ...string) Transcript {
@@ -44,35 +48,60 @@ func (t *Transcript) Say(m llm.Message) {
 	if len(m.Content) == 0 {
 		m.Content = mcp.Contents{mcp.Text("(no answer)")}
 	}
+	if len(t.messages) == cap(t.messages) {
+		t.messages = slices.Grow(t.messages, aFew)
+	}
 	t.messages = append(t.messages, m)
 }
 
 // InOrder brings what a model said in a turn into order. It returns the IDs of the calls too whose arguments
-// were no object: their arguments are an object that quotes them.
-func (t *Transcript) InOrder(turn int, content mcp.Contents) (out mcp.Contents, spoilt []string) {
-	out = make(mcp.Contents, len(content))
-	for i, b := range content {
-		switch use := b.(type) {
-		case *mcp.TextContent:
-			b = mcp.Text(clip.Valid(use.Text))
-		case *mcp.ToolUseContent:
-			fixed := *use
-			fixed.ID, fixed.Name = clip.Valid(use.ID), clip.Valid(use.Name)
-			for n := 0; !t.newID(fixed.ID); n++ {
-				fixed.ID = fmt.Sprintf("call-%d-%d-%d", turn, i, n)
-			}
-			if len(fixed.Input) == 0 {
-				fixed.Input = json.RawMessage("{}")
-			}
-			if !IsObject(fixed.Input) {
-				fixed.Input = append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip.Short(string(fixed.Input))), '}')
-				spoilt = append(spoilt, fixed.ID)
-			}
-			b = &fixed
+// were no object: their arguments are an object that quotes them. The content is not changed, and what is in
+// order is not copied, unless it is shared with code that may change it later.
+func (t *Transcript) InOrder(turn int, content mcp.Contents, shared bool) (out mcp.Contents, spoilt []string) {
+	out = content
+	if shared {
+		out = slices.Clone(content)
+	}
+	put := func(i int, b mcp.Content) {
+		if &out[0] == &content[0] {
+			out = slices.Clone(content)
 		}
 		out[i] = b
 	}
+	for i, b := range content {
+		switch b := b.(type) {
+		case *mcp.TextContent:
+			if shared || !utf8.ValidString(b.Text) {
+				put(i, mcp.Text(clip.Valid(b.Text)))
+			}
+		case *mcp.ToolUseContent:
+			use, object := t.use(turn, i, b)
+			if !object {
+				spoilt = append(spoilt, use.ID)
+			}
+			if shared || !object || use.ID != b.ID || use.Name != b.Name || len(b.Input) == 0 {
+				fixed := use
+				put(i, &fixed)
+			}
+		}
+	}
 	return out, spoilt
+}
+
+// use brings a call into order, and reports whether its arguments were an object, or none.
+func (t *Transcript) use(turn, i int, b *mcp.ToolUseContent) (use mcp.ToolUseContent, object bool) {
+	use = *b
+	use.ID, use.Name = clip.Valid(use.ID), clip.Valid(use.Name)
+	for n := 0; !t.newID(use.ID); n++ {
+		use.ID = fmt.Sprintf("call-%d-%d-%d", turn, i, n)
+	}
+	if len(use.Input) == 0 {
+		use.Input = json.RawMessage("{}")
+	}
+	if object = IsObject(use.Input); !object {
+		use.Input = append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip.Short(string(use.Input))), '}')
+	}
+	return use, object
 }
 
 // newID takes the ID of a call into those of the conversation, and reports whether it is new.
@@ -80,6 +109,9 @@ func (t *Transcript) newID(id string) bool {
 	i, known := slices.BinarySearch(t.ids, id)
 	if known || id == "" {
 		return false
+	}
+	if len(t.ids) == cap(t.ids) {
+		t.ids = slices.Grow(t.ids, aFew)
 	}
 	t.ids = slices.Insert(t.ids, i, id)
 	return true
