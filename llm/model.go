@@ -69,7 +69,8 @@ const (
 	ToolChoiceRequired ToolChoice = "required"
 )
 
-// Request is one turn to run. A Model does not change it and keeps no part of it.
+// Request is one turn to run. A Model does not change it and keeps no part of it, but what
+// Encodings are for.
 type Request struct {
 	// Model overrides the model's own name at its provider. Empty means no change.
 	Model string `json:"model,omitempty"`
@@ -98,6 +99,9 @@ type Request struct {
 	// Metadata is for the caller and for wrappers of models. It is not sent to a
 	// provider, except the keys that the client's options name.
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// Encodings keeps what clients make of Messages for the next requests of the same
+	// conversation, where that is worth its memory: from some 16 KB on. Nil keeps nothing.
+	Encodings *Encodings `json:"-"`
 }
 
 // Preferences say what matters in the choice of a model, from 0 (not at all) to 1.

@@ -43,37 +43,32 @@ func (r *Request) Validate() error {
 
 // validateMessages holds calls against their results.
 func (r *Request) validateMessages() error {
-	ids := make(map[string]bool)     // of all calls
+	if r.Encodings != nil {
+		return r.Encodings.check(r.Messages)
+	}
+	c := checking{ids: make(map[string]bool)}
+	return c.messages(r.Messages, 0)
+}
+
+// checking is a look at the messages of a conversation.
+type checking struct {
+	ids   map[string]bool // of all calls
+	known []*kept         // what is known of the messages; nil for nothing
+}
+
+// messages checks messages from one on. Those before it are valid, and c has the ids of their calls.
+func (c *checking) messages(messages []Message, from int) error {
 	pending := make(map[string]bool) // calls of the message before
-	for i, m := range r.Messages {
-		calls, results, others := sort(m.Content)
-		switch {
-		case m.Role != RoleUser && m.Role != RoleAssistant:
-			return invalid("message %d has the role %.100q", i, m.Role)
-		case m.Role == RoleUser && len(calls) > 0:
-			return invalid("message %d of the user holds a tool_use", i)
-		case m.Role == RoleAssistant && len(results) > 0:
-			return invalid("message %d of the assistant holds a tool_result", i)
-		case len(results) > 0 && others > 0:
-			return invalid("message %d mixes tool results with other content", i)
-		}
-		for _, res := range results {
-			if !pending[res.ToolUseID] {
-				return invalid("message %d answers %.100q, which is not an open call of the message before", i, res.ToolUseID)
+	if from > 0 {
+		for _, b := range messages[from-1].Content {
+			if call, ok := b.(*mcp.ToolUseContent); ok {
+				pending[call.ID] = true
 			}
-			delete(pending, res.ToolUseID)
 		}
-		if len(pending) > 0 {
-			return invalid("message %d does not answer all calls of the message before", i)
-		}
-		for _, call := range calls {
-			if call.ID == "" || ids[call.ID] {
-				return invalid("message %d has a call whose id %.100q is empty or used twice", i, call.ID)
-			}
-			if len(call.Input) > 0 && !isObject(call.Input) {
-				return invalid("the arguments of call %.100q are not a JSON object", call.ID)
-			}
-			ids[call.ID], pending[call.ID] = true, true
+	}
+	for i := from; i < len(messages); i++ {
+		if err := c.message(&messages[i], i, pending); err != nil {
+			return err
 		}
 	}
 	if len(pending) > 0 {
@@ -82,19 +77,55 @@ func (r *Request) validateMessages() error {
 	return nil
 }
 
-// sort returns the calls and results among cs and counts the rest.
-func sort(cs mcp.Contents) (calls []*mcp.ToolUseContent, results []*mcp.ToolResultContent, others int) {
-	for _, c := range cs {
-		switch c := c.(type) {
+// message checks message i. Pending has the open calls of the one before, and then its own.
+func (c *checking) message(m *Message, i int, pending map[string]bool) error {
+	calls, results := 0, 0
+	for _, b := range m.Content {
+		switch b.(type) {
 		case *mcp.ToolUseContent:
-			calls = append(calls, c)
+			calls++
 		case *mcp.ToolResultContent:
-			results = append(results, c)
-		default:
-			others++
+			results++
 		}
 	}
-	return calls, results, others
+	switch {
+	case m.Role != RoleUser && m.Role != RoleAssistant:
+		return invalid("message %d has the role %.100q", i, m.Role)
+	case m.Role == RoleUser && calls > 0:
+		return invalid("message %d of the user holds a tool_use", i)
+	case m.Role == RoleAssistant && results > 0:
+		return invalid("message %d of the assistant holds a tool_result", i)
+	case results > 0 && results < len(m.Content):
+		return invalid("message %d mixes tool results with other content", i)
+	}
+	for _, b := range m.Content {
+		if res, ok := b.(*mcp.ToolResultContent); ok {
+			if !pending[res.ToolUseID] {
+				return invalid("message %d answers %.100q, which is not an open call of the message before", i, res.ToolUseID)
+			}
+			delete(pending, res.ToolUseID)
+		}
+	}
+	if len(pending) > 0 {
+		return invalid("message %d does not answer all calls of the message before", i)
+	}
+	for _, b := range m.Content {
+		call, ok := b.(*mcp.ToolUseContent)
+		if !ok {
+			continue
+		}
+		if call.ID == "" || c.ids[call.ID] {
+			return invalid("message %d has a call whose id %.100q is empty or used twice", i, call.ID)
+		}
+		if len(call.Input) > 0 && (c.known == nil || !c.known[i].sound) && !isObject(call.Input) {
+			return invalid("the arguments of call %.100q are not a JSON object", call.ID)
+		}
+		c.ids[call.ID], pending[call.ID] = true, true
+	}
+	if c.known != nil {
+		c.known[i].sound = true
+	}
+	return nil
 }
 
 // isObject reports whether data is one strict JSON object.

@@ -79,6 +79,7 @@ func (as *asks) receive(c *actors.Context, msg any) {
 // store too: see [writing.encode].
 func (as *asks) add(a *openAsk) runlog.Entry {
 	as.clock.hold()
+	as.talk.LetGo() // a person takes long
 	if as.open == nil {
 		as.open = make(map[string]*openAsk)
 	}

@@ -51,6 +51,7 @@ func (cv *conversation) request(cfg *config) *llm.Request {
 	return &llm.Request{
 		System:      system,
 		Messages:    cv.Transcript.Messages(),
+		Encodings:   cv.Encodings(),
 		Tools:       cv.tools.tools,
 		MaxTokens:   cfg.MaxTokens,
 		Temperature: cfg.Temperature,
@@ -60,13 +61,7 @@ func (cv *conversation) request(cfg *config) *llm.Request {
 
 // cut finds the parts that the next turn has to do without; nil if all fits.
 func (cv *conversation) cut(cfg *config, req *llm.Request, turn int) *window.Cut {
-	return cv.window.Cut(window.Bounds{Context: cfg.Context, MaxTokens: cfg.MaxTokens, Summary: cfg.Summarise != nil}, cv.Transcript.Messages(), req, turn)
-}
-
-// shorten takes over a cut, and returns the event of it.
-func (cv *conversation) shorten(cut *window.Cut) runlog.Entry {
-	cv.Replace(cut.Messages())
-	return cv.window.Take(cut)
+	return cv.window.Cut(window.Bounds{Context: cfg.Context, MaxTokens: cfg.MaxTokens, Summary: cfg.Summarise != nil}, cv.Transcript.Messages(), cv.Estimate(req), turn)
 }
 
 // absentNote names the servers that are missing, for the model.
@@ -86,9 +81,8 @@ func sameTools(l, o *runlog.ToolsListed) bool {
 
 // listed is a message to itself: the tools are known.
 type listed struct {
-	offer  *Offer
-	absent []runlog.Absent
-	err    error
-
+	offer   *Offer
+	absent  []runlog.Absent
+	err     error
 	lacking []Login // of absent servers
 }

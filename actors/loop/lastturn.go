@@ -25,13 +25,13 @@ type concluded struct{ decided }
 func (l *lastTurn) begin(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
 	req := window.Last(l.talk.request(l.cfg))
 	t := new(turn)
-	if !l.h.spend.SpendLast(&t.paid, l.h.spend.Input(req), l.cfg.Model.Name()) {
+	if !l.h.spend.SpendLast(&t.paid, l.input(req), l.cfg.Model.Name()) {
 		l.journal.Write(c, nil, before...)
 		l.run.limited(c, limit)
 		return
 	}
 	l.limit = limit
-	req = window.FitLast(req, llm.EstimateTokens(req)+t.paid.Reserved()-l.h.spend.Input(req))
+	req = window.FitLast(req, llm.EstimateTokens(req)+t.paid.Reserved()-l.input(req))
 	req.MaxTokens = t.paid.Output()
 	note := req.Messages[len(req.Messages)-1]
 	l.talk.Say(note)

@@ -49,7 +49,7 @@ func (r *run) awaitingRoom(c *actors.Context, msg any) {
 // think asks the model, if the limits allow it.
 func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 	req := r.talk.request(r.cfg)
-	input := r.h.spend.Input(req)
+	input := r.input(req)
 	if r.awaitRoom(c, req, input, before) {
 		return
 	}
@@ -91,7 +91,7 @@ func (r *run) firstTurn() (entries []runlog.Entry, ask func(*actors.Context)) {
 	}
 	entries = r.talk.offer(l)
 	req := r.talk.request(r.cfg)
-	if input := r.h.spend.Input(req); input < maxFirst && r.talk.cut(r.cfg, req, 1) == nil {
+	if input := r.input(req); input < maxFirst && r.talk.cut(r.cfg, req, 1) == nil {
 		t := new(turn)
 		if err := r.reserve(t, req, input); err == nil && !t.spend.Clamped() {
 			r.pay(t, req)
@@ -194,12 +194,15 @@ func (r *run) lostTurn(c *actors.Context, err error) {
 	}
 }
 
+// input is about how many tokens a request has.
+func (p *parts) input(req *llm.Request) int { return p.h.spend.Input(p.talk.Estimate(req)) }
+
 // reserve holds the most that the next turn with so much input may cost, and in a run that wraps up the last turn
 // before it, as large as it would be now.
 func (p *parts) reserve(t *turn, req *llm.Request, input int) error {
 	ask := budget.Turn{Input: input, Output: req.MaxTokens, Steps: 1}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp {
-		if err := p.h.spend.HoldLast(p.h.spend.Input(window.Last(req)), p.cfg.MaxTokens); err != nil {
+		if err := p.h.spend.HoldLast(window.LastTokens(req, input), p.cfg.MaxTokens); err != nil {
 			return err
 		}
 		ask.Least = spend.MinTurnOutput
@@ -216,7 +219,7 @@ func (p *parts) reserve(t *turn, req *llm.Request, input int) error {
 func (p *parts) wholeTurn(req *llm.Request, input int) budget.Turn {
 	t := budget.Turn{Input: input, Output: req.MaxTokens, Steps: 1, Price: p.h.spend.Most()}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp && !p.h.spend.HoldsLast() {
-		t.Input += p.h.spend.Input(window.Last(req)) + spend.MaxLastOutput
+		t.Input += window.LastTokens(req, input) + spend.MaxLastOutput
 	}
 	return t
 }
@@ -326,7 +329,8 @@ func (r *run) preparing(c *actors.Context, msg any) {
 	}
 	entries := m.before
 	if m.cut != nil {
-		entries = append(entries, r.talk.shorten(m.cut))
+		r.talk.Replace(m.cut.Messages())
+		entries = append(entries, r.talk.window.Take(m.cut))
 	}
 	entries = append(entries, m.guards.Entries("")...)
 	switch {

@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,8 +11,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/ollama/ollama/api"
 
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/internal/rest"
@@ -120,7 +117,7 @@ func (c *Client) turn(ctx context.Context, req *llm.Request, emit func(llm.Event
 }
 
 // request makes the body of a turn.
-func (c *Client) request(ctx context.Context, req *llm.Request) (*api.ChatRequest, error) {
+func (c *Client) request(ctx context.Context, req *llm.Request) (*chatRequest, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
@@ -160,7 +157,7 @@ func (c *Client) origin(req *llm.Request) rest.Origin {
 }
 
 // chat sends a request and gives each line of the answer to t.
-func (c *Client) chat(ctx context.Context, body *api.ChatRequest, t *turn) error {
+func (c *Client) chat(ctx context.Context, body *chatRequest, t *turn) error {
 	call := rest.NewCall(ctx, t.origin, rest.Limits{Idle: max(0, c.server.opts.IdleTimeout)})
 	defer call.Close()
 	if err := c.server.send(call, http.MethodPost, "api/chat", body); err != nil {
@@ -178,20 +175,17 @@ func (s *Server) send(call *rest.Call, method, path string, body any) error {
 	if s.err != nil {
 		return s.origin("").Wrap(fmt.Errorf("%w: %w", llm.ErrInvalidRequest, s.err))
 	}
-	var data []byte
-	if body != nil {
-		var err error
-		// Ollama's types are made for encoding/json: its omitempty leaves out zeros too.
-		if data, err = json.Marshal(body); err != nil {
-			return s.origin("").Wrap(fmt.Errorf("%w: %w", llm.ErrInvalidRequest, err))
-		}
-	}
-	req, err := http.NewRequestWithContext(call.Context(), method, s.url.JoinPath(path).String(), bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(call.Context(), method, s.url.JoinPath(path).String(), nil)
 	if err != nil {
 		return s.origin("").New(llm.ErrInvalidRequest, "the host is not valid") // err would show the URL
 	}
 	maps.Copy(req.Header, s.opts.Header)
 	if body != nil {
+		encoded, err := bodyOf(body)
+		if err != nil {
+			return s.origin("").Wrap(fmt.Errorf("%w: %w", llm.ErrInvalidRequest, err))
+		}
+		encoded.Of(req)
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if s.opts.APIKey != "" {
@@ -199,4 +193,12 @@ func (s *Server) send(call *rest.Call, method, path string, body any) error {
 	}
 	_, err = call.Do(s.opts.HTTPClient, req)
 	return err
+}
+
+func bodyOf(body any) (rest.Body, error) {
+	if chat, ok := body.(*chatRequest); ok {
+		return chat.body()
+	}
+	data, err := json.Marshal(body)
+	return rest.Body{Tail: data}, err
 }

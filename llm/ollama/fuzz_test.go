@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/talk"
 	"github.com/troupe-dev/troupe/llm/ollama"
 )
 
@@ -79,6 +82,52 @@ func FuzzSchema(f *testing.F) {
 		_, err := llm.Generate(t.Context(), answering([]byte(`{"done":true}`)), req)
 		if err != nil && req.Validate() == nil {
 			t.Fatalf("Generate: %v", err)
+		}
+	})
+}
+
+// FuzzHistory holds that a request is the same whether parts of it are kept from those before or
+// not, whatever happens to the conversation between them, also for a model that takes no images.
+func FuzzHistory(f *testing.F) {
+	talk.Seed(f.Add)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var sent []byte
+		client := func(show string) *ollama.Client {
+			return ollama.New("m", &ollama.Options{Host: "llm.test", HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/api/show") {
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(show)), Request: r}, nil
+				}
+				again, _ := r.GetBody()
+				first, _ := io.ReadAll(iotest.HalfReader(again))
+				sent, _ = io.ReadAll(r.Body)
+				if !bytes.Equal(first, sent) || int64(len(sent)) != r.ContentLength || !json.Valid(sent) {
+					t.Errorf("a body of %d bytes has %d, and %d the second time", r.ContentLength, len(first), len(sent))
+				}
+				return nil, io.ErrUnexpectedEOF
+			})}})
+		}
+		clients := []*ollama.Client{client(`{"capabilities":["completion","vision"]}`), client(`{"capabilities":["completion"]}`)}
+		var kept llm.Encodings
+		tk := talk.New(data)
+		for n := 0; tk.Next() && n < 80; n++ {
+			req := &llm.Request{Messages: tk.Messages}
+			if n%3 == 0 {
+				req.System, req.Model = "Be brief.", "\"messages\":null"
+			}
+			if n%5 == 0 {
+				req.Tools, req.ToolChoice = []llm.Tool{{Name: "f"}}, llm.ToolChoiceRequired
+			}
+			c := clients[n%7%2]
+			body := func(e *llm.Encodings) (string, string) {
+				sent, req.Encodings = nil, e
+				_, err := llm.Generate(t.Context(), c, req)
+				return string(sent), err.Error()
+			}
+			want, wantErr := body(nil)
+			got, gotErr := body(&kept)
+			if got != want || gotErr != wantErr {
+				t.Fatalf("with parts kept: got %s and error %s\nwant %s and error %s", got, gotErr, want, wantErr)
+			}
 		}
 	})
 }

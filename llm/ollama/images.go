@@ -40,7 +40,7 @@ func withoutImages(req *llm.Request) (*llm.Request, error) {
 		}
 		content := slices.Clone(m.Content)
 		for j, c := range content {
-			if r, ok := c.(*mcp.ToolResultContent); ok {
+			if r, ok := c.(*mcp.ToolResultContent); ok && slices.ContainsFunc(r.Content, isImage) {
 				content[j] = noted(r)
 			}
 		}

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -11,19 +12,29 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/internal/render"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
+// chatRequest is the body of /api/chat.
+type chatRequest struct {
+	api.ChatRequest
+	kept [][]byte // its messages, encoded; nil where they are in Messages
+}
+
+// dialect is that of messages in [llm.Encodings]: they are the same for all servers and options.
+const dialect = "ollama"
+
 // request maps a turn, which is valid, to the body of /api/chat.
-func (s *Server) request(model string, req *llm.Request) (*api.ChatRequest, error) {
+func (s *Server) request(model string, req *llm.Request) (*chatRequest, error) {
 	stream := true
-	body := &api.ChatRequest{
+	body := &chatRequest{ChatRequest: api.ChatRequest{
 		Model:   cmp.Or(req.Model, model),
 		Stream:  &stream,
 		Format:  req.Schema,
 		Options: s.options(req),
 		Think:   think(req),
-	}
+	}}
 	if s.opts.KeepAlive != 0 {
 		body.KeepAlive = &api.Duration{Duration: s.opts.KeepAlive}
 	}
@@ -36,9 +47,63 @@ func (s *Server) request(model string, req *llm.Request) (*api.ChatRequest, erro
 			body.Tools = append(body.Tools, tool)
 		}
 	}
+	if req.System != "" {
+		body.Messages = append(body.Messages, api.Message{Role: "system", Content: req.System})
+	}
 	var err error
-	body.Messages, err = messages(req)
-	return body, err
+	if e := req.Encodings; e != nil {
+		body.kept, err = e.Encode(dialect, req.Messages, func(dst []byte, i int) ([]byte, error) { return encode(dst, req.Messages, i) })
+		return body, err
+	}
+	for i := range req.Messages {
+		if body.Messages, err = appendMessage(body.Messages, req.Messages, i); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// encode appends a message as the API has it, behind a comma if it is not the first.
+func encode(dst []byte, messages []llm.Message, i int) ([]byte, error) {
+	list, err := appendMessage(nil, messages, i)
+	if err != nil {
+		return nil, err
+	}
+	for n, m := range list {
+		raw, err := json.Marshal(m)
+		if err != nil {
+			return nil, fmt.Errorf("%w: message %d: %w", llm.ErrInvalidRequest, i, err)
+		}
+		if i > 0 || n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, raw...)
+	}
+	return dst, nil
+}
+
+// body encodes the request.
+func (r *chatRequest) body() (body rest.Body, err error) {
+	messages := r.Messages
+	if r.kept != nil {
+		r.Messages = nil
+	}
+	// Ollama's types are made for encoding/json: its omitempty leaves out zeros too.
+	whole, err := json.Marshal(&r.ChatRequest)
+	if err != nil || r.kept == nil {
+		return rest.Body{Tail: whole}, err
+	}
+	// Inside of a string these quotes would be escaped, and only the model's name stands before it.
+	before, behind, _ := bytes.Cut(whole, []byte(`"messages":null`))
+	head := append(append(make([]byte, 0, len(before)+256), before...), `"messages":[`...)
+	for _, system := range messages {
+		raw, err := json.Marshal(system)
+		if err != nil {
+			return body, err
+		}
+		head = append(append(head, raw...), ',')
+	}
+	return rest.Body{Head: head, Parts: r.kept, Tail: append([]byte("]"), behind...)}, nil
 }
 
 // options sets only what the request has: every other option stays the model's own.
@@ -72,38 +137,31 @@ func think(req *llm.Request) *api.ThinkValue {
 	return nil
 }
 
-// messages maps the conversation.
-func messages(req *llm.Request) ([]api.Message, error) {
-	var out []api.Message
-	if req.System != "" {
-		out = append(out, api.Message{Role: "system", Content: req.System})
+// appendMessage appends what a message of the conversation is for the API.
+func appendMessage(out []api.Message, messages []llm.Message, i int) ([]api.Message, error) {
+	m := &messages[i]
+	var msg api.Message
+	var err error
+	if m.Role == llm.RoleAssistant {
+		msg, err = assistant(m.Content)
+	} else if len(m.Content) > 0 && isResult(m.Content[0]) { // then all of them are
+		return append(out, toolMessages(messages[i-1].Content, m.Content)...), nil
+	} else {
+		msg, err = user(m.Content)
 	}
-	var calls []*mcp.ToolUseContent // of the assistant's last message
-	for i, m := range req.Messages {
-		if m.Role == llm.RoleAssistant {
-			msg, cs, err := assistant(m.Content)
-			if err != nil {
-				return nil, fmt.Errorf("message %d: %w", i, err)
-			}
-			out, calls = append(out, msg), cs
-			continue
-		}
-		if results := toolMessages(calls, m.Content); len(results) > 0 {
-			out = append(out, results...)
-			continue
-		}
-		msg, err := user(m.Content)
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
-		out = append(out, msg)
+	if err != nil {
+		return nil, fmt.Errorf("message %d: %w", i, err)
 	}
-	return out, nil
+	return append(out, msg), nil
 }
 
-func assistant(content mcp.Contents) (api.Message, []*mcp.ToolUseContent, error) {
+func isResult(c mcp.Content) bool {
+	_, ok := c.(*mcp.ToolResultContent)
+	return ok
+}
+
+func assistant(content mcp.Contents) (api.Message, error) {
 	msg := api.Message{Role: "assistant", Content: render.Assistant(content)}
-	var calls []*mcp.ToolUseContent
 	for _, c := range content {
 		call, ok := c.(*mcp.ToolUseContent)
 		if !ok {
@@ -111,15 +169,14 @@ func assistant(content mcp.Contents) (api.Message, []*mcp.ToolUseContent, error)
 		}
 		args, err := arguments(render.Arguments(call))
 		if err != nil {
-			return msg, nil, fmt.Errorf("the arguments of call %q: %w", call.ID, err)
+			return msg, fmt.Errorf("the arguments of call %q: %w", call.ID, err)
 		}
 		msg.ToolCalls = append(msg.ToolCalls, api.ToolCall{
 			ID:       call.ID,
-			Function: api.ToolCallFunction{Index: len(calls), Name: call.Name, Arguments: args},
+			Function: api.ToolCallFunction{Index: len(msg.ToolCalls), Name: call.Name, Arguments: args},
 		})
-		calls = append(calls, call)
 	}
-	return msg, calls, nil
+	return msg, nil
 }
 
 // arguments keeps the order of the members, and their values in their own text: Ollama's
@@ -141,20 +198,21 @@ func arguments(data []byte) (api.ToolCallFunctionArguments, error) {
 }
 
 // toolMessages maps the results in content to one message for each, in the order of the
-// calls, and one of the user behind them all for their images.
-func toolMessages(calls []*mcp.ToolUseContent, content mcp.Contents) []api.Message {
-	results := make(map[string]*mcp.ToolResultContent)
+// calls in the message before, and one of the user behind them all for their images.
+func toolMessages(before, content mcp.Contents) []api.Message {
+	results := make(map[string]*mcp.ToolResultContent, len(content))
 	for _, c := range content {
 		if r, ok := c.(*mcp.ToolResultContent); ok {
 			results[r.ToolUseID] = r
 		}
 	}
-	if len(results) == 0 {
-		return nil
-	}
 	var out []api.Message
 	var images []api.ImageData
-	for _, call := range calls {
+	for _, c := range before {
+		call, ok := c.(*mcp.ToolUseContent)
+		if !ok {
+			continue
+		}
 		text, imgs := render.ToolResult(results[call.ID])
 		out = append(out, api.Message{Role: "tool", Content: text, ToolName: call.Name, ToolCallID: call.ID})
 		for _, img := range imgs {

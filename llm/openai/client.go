@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -278,8 +277,6 @@ func (d *doer) fill(req *http.Request) error {
 	if err != nil {
 		return d.turn.origin.Wrap(err)
 	}
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.ContentLength = int64(len(body))
-	req.Body, err = req.GetBody()
-	return err
+	body.Of(req)
+	return nil
 }

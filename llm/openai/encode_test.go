@@ -2,6 +2,8 @@ package openai
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -49,10 +51,7 @@ func TestEncoding(t *testing.T) {
 			if len(tools) > 0 {
 				encoded = c.encodedTools(tools)
 			}
-			got, err := splice(head, req, encoded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := spliced(t, head, req, encoded)
 			var whole openai.ChatCompletionRequest
 			if err := json.Unmarshal(got, &whole); err != nil {
 				t.Fatalf("%v in %s", err, got)
@@ -74,6 +73,22 @@ func TestEncoding(t *testing.T) {
 	if got := string(c.encodedTools([]llm.Tool{g, f})); got == string(c.encodedTools([]llm.Tool{f})) || !json.Valid([]byte(got)) {
 		t.Errorf("tools: got %s", got)
 	}
+}
+
+// spliced returns the body of a request as net/http reads it.
+func spliced(t *testing.T, head []byte, req *llm.Request, tools []byte) []byte {
+	t.Helper()
+	body, err := splice(head, req, tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent http.Request
+	body.Of(&sent)
+	data, err := io.ReadAll(sent.Body)
+	if err != nil || int64(len(data)) != sent.ContentLength {
+		t.Fatalf("got %d bytes and error %v, want %d", len(data), err, sent.ContentLength)
+	}
+	return data
 }
 
 func canonical(t *testing.T, data []byte) string {

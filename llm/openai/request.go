@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/internal/render"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -107,31 +108,66 @@ var placeholder = []openai.Tool{{}}
 // splice encodes a request: what go-openai has made of all but messages and tools, with
 // these in their places. Inside of a string the quotes of a place would be escaped, and
 // what may hold it otherwise, a schema, stands between the two.
-func splice(head []byte, req *llm.Request, tools []byte) ([]byte, error) {
+func splice(head []byte, req *llm.Request, tools []byte) (body rest.Body, err error) {
 	before, behind, ok := bytes.Cut(head, []byte(`"messages":null`))
 	if !ok {
-		return nil, errors.New("the request has no place for messages")
+		return body, errors.New("the request has no place for messages")
 	}
+	encode := func(dst []byte, i int) ([]byte, error) { return appendMessage(dst, req.Messages, i) }
 	size := len(head) + len(tools) + len(req.System) + 256
-	for _, m := range req.Messages {
-		for _, c := range m.Content {
-			if text, ok := c.(*mcp.TextContent); ok {
-				size += len(text.Text)
-			}
-			size += 256
+	if e := req.Encodings; e != nil {
+		if body.Parts, err = e.Encode(dialect, req.Messages, encode); err != nil {
+			return body, err
 		}
+	} else {
+		size += sizeOf(req.Messages)
 	}
-	dst := append(append(make([]byte, 0, size), before...), `"messages":`...)
-	dst, err := appendMessages(dst, req)
-	if err != nil {
-		return nil, err
+	dst := append(append(make([]byte, 0, size), before...), `"messages":[`...)
+	if req.System != "" {
+		dst = append(jsonx.AppendQuote(append(dst, `{"role":"system","content":`...), req.System), "},"...)
 	}
+	end := len(dst) // of what stands before the messages
+	if req.Encodings == nil {
+		for i := range req.Messages {
+			if dst, err = encode(dst, i); err != nil {
+				return body, err
+			}
+		}
+		end = 0
+	}
+	dst = append(dst, ']')
 	const place = `"tools":[{"type":""}]`
 	if i := bytes.LastIndex(behind, []byte(place)); i >= 0 && len(tools) > 0 {
 		dst = append(append(append(dst, behind[:i]...), `"tools":`...), tools...)
 		behind = behind[i+len(place):]
 	}
-	return append(dst, behind...), nil
+	dst = append(dst, behind...)
+	body.Head, body.Tail = dst[:end], dst[end:]
+	return body, nil
+}
+
+// dialect is that of messages in [llm.Encodings]: they are the same for all servers and options.
+const dialect = "openai"
+
+// sizeOf is about how many bytes messages have once they are encoded.
+func sizeOf(messages []llm.Message) (size int) {
+	for _, m := range messages {
+		size += sizeOfContents(m.Content)
+	}
+	return size
+}
+
+func sizeOfContents(cs mcp.Contents) int {
+	size := 256 * len(cs)
+	for _, c := range cs {
+		switch c := c.(type) {
+		case *mcp.TextContent:
+			size += len(c.Text)
+		case *mcp.ToolResultContent:
+			size += sizeOfContents(c.Content)
+		}
+	}
+	return size
 }
 
 func parameters(schema json.RawMessage) json.RawMessage {
@@ -200,29 +236,34 @@ func (c *Client) metadata(req *llm.Request) map[string]string {
 	return sent
 }
 
-// appendMessages appends the conversation as a list of messages, as go-openai would write
-// it. Ids of calls go back as they came.
-func appendMessages(dst []byte, req *llm.Request) (_ []byte, err error) {
-	dst = append(dst, '[')
-	if req.System != "" {
-		dst = append(jsonx.AppendQuote(append(dst, `{"role":"system","content":`...), req.System), "},"...)
+// appendMessage appends a message, behind a comma if it is not the first, as go-openai would
+// write it. Ids of calls go back as they came.
+func appendMessage(dst []byte, messages []llm.Message, i int) (_ []byte, err error) {
+	if i > 0 {
+		dst = append(dst, ',')
 	}
-	var calls []*mcp.ToolUseContent // of the assistant's last message
-	for i, m := range req.Messages {
-		switch {
-		case m.Role == llm.RoleAssistant:
-			dst, calls = appendAssistant(dst, m.Content)
-		case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
-			dst, err = appendResults(dst, calls, m.Content)
-		default:
-			dst, err = appendUser(dst, m.Content)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
+	m := &messages[i]
+	switch {
+	case m.Role == llm.RoleAssistant:
+		return appendAssistant(dst, m.Content), nil
+	case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
+		dst, err = appendResults(dst, callsOf(messages[i-1].Content), m.Content)
+	default:
+		dst, err = appendUser(dst, m.Content)
 	}
-	dst[len(dst)-1] = ']' // in place of a comma: there is a message
+	if err != nil {
+		return nil, fmt.Errorf("message %d: %w", i, err)
+	}
 	return dst, nil
+}
+
+func callsOf(content mcp.Contents) (calls []*mcp.ToolUseContent) {
+	for _, c := range content {
+		if call, ok := c.(*mcp.ToolUseContent); ok {
+			calls = append(calls, call)
+		}
+	}
+	return calls
 }
 
 func isResult(c mcp.Content) bool {
@@ -232,13 +273,8 @@ func isResult(c mcp.Content) bool {
 
 // appendAssistant appends a message of the assistant. Its content may only be missing
 // where there are calls: the servers refuse an empty one.
-func appendAssistant(dst []byte, content mcp.Contents) ([]byte, []*mcp.ToolUseContent) {
-	var calls []*mcp.ToolUseContent
-	for _, c := range content {
-		if call, ok := c.(*mcp.ToolUseContent); ok {
-			calls = append(calls, call)
-		}
-	}
+func appendAssistant(dst []byte, content mcp.Contents) []byte {
+	calls := callsOf(content)
 	dst = append(dst, `{"role":"assistant"`...)
 	text := render.Assistant(content)
 	if text == "" && len(calls) == 0 {
@@ -260,7 +296,7 @@ func appendAssistant(dst []byte, content mcp.Contents) ([]byte, []*mcp.ToolUseCo
 	if len(calls) > 0 {
 		dst = append(dst, ']')
 	}
-	return append(dst, "},"...), calls
+	return append(dst, '}')
 }
 
 // appendResults appends one message for each result, in the order of the calls, and one
@@ -273,11 +309,14 @@ func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents
 		}
 	}
 	var images []byte
-	for _, call := range calls {
+	for i, call := range calls {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
 		text, imgs := render.ToolResult(results[call.ID])
 		dst = jsonx.AppendQuote(append(dst, `{"role":"tool","content":`...), text)
 		dst = jsonx.AppendQuote(append(dst, `,"tool_call_id":`...), call.ID)
-		dst = append(dst, "},"...)
+		dst = append(dst, '}')
 		for _, img := range imgs {
 			images = appendText(images, "An image from the result of "+call.Name+":")
 			if images, err = appendImage(images, img); err != nil {
@@ -286,8 +325,8 @@ func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents
 		}
 	}
 	if len(images) > 0 {
-		dst = append(append(dst, `{"role":"user","content":[`...), images[:len(images)-1]...)
-		dst = append(dst, "]},"...)
+		dst = append(append(dst, `,{"role":"user","content":[`...), images[:len(images)-1]...)
+		dst = append(dst, "]}"...)
 	}
 	return dst, nil
 }
@@ -325,10 +364,10 @@ func appendUser(dst []byte, content mcp.Contents) (_ []byte, err error) {
 		}
 	}
 	if only != "" {
-		return append(jsonx.AppendQuote(dst[:start], only), "},"...), nil
+		return append(jsonx.AppendQuote(dst[:start], only), '}'), nil
 	}
 	dst[len(dst)-1] = ']' // in place of a comma
-	return append(dst, "},"...), nil
+	return append(dst, '}'), nil
 }
 
 // appendText appends a part of a message and a comma.

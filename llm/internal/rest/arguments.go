@@ -40,26 +40,34 @@ const maxID = 64 << 10
 
 // IDs makes the ids of a turn's calls unique in its conversation: there are servers that
 // count from zero in each turn.
-type IDs map[string]bool
+type IDs struct {
+	messages []llm.Message
+	own      map[string]bool // of the turn
+}
 
 // NewIDs knows the ids of a request's messages.
-func NewIDs(req *llm.Request) IDs {
-	ids := make(IDs)
-	for _, m := range req.Messages {
+func NewIDs(req *llm.Request) IDs { return IDs{messages: req.Messages} }
+
+// Unique returns id, or a new one if id is empty, was there before, or has more than 64 KiB.
+func (ids *IDs) Unique(id string) string {
+	if id == "" || len(id) > maxID || ids.known(id) {
+		id = "call_" + strings.ToLower(rand.Text()[:16])
+	}
+	if ids.own == nil {
+		ids.own = make(map[string]bool)
+	}
+	ids.own[id] = true
+	return id
+}
+
+// known looks through the messages: a turn has few calls, and most have none.
+func (ids *IDs) known(id string) bool {
+	for _, m := range ids.messages {
 		for _, c := range m.Content {
-			if call, ok := c.(*mcp.ToolUseContent); ok {
-				ids[call.ID] = true
+			if call, ok := c.(*mcp.ToolUseContent); ok && call.ID == id {
+				return true
 			}
 		}
 	}
-	return ids
-}
-
-// Unique returns id, or a new one if id is empty, was there before, or has more than 64 KiB.
-func (ids IDs) Unique(id string) string {
-	if id == "" || len(id) > maxID || ids[id] {
-		id = "call_" + strings.ToLower(rand.Text()[:16])
-	}
-	ids[id] = true
-	return id
+	return ids.own[id]
 }

@@ -145,12 +145,12 @@ func (s *Spending) Withdraw(t *Turn, last bool) {
 	}
 }
 
-// Input is about how many tokens a request has: by its bytes, and what the provider
-// counted beside those of the turn before.
-func (s *Spending) Input(req *llm.Request) int {
+// Input is about how many tokens a request has that is estimated at so many by its bytes: with what
+// the provider counted beside those of the turn before.
+func (s *Spending) Input(estimate int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return llm.EstimateTokens(req) + s.bias
+	return estimate + s.bias
 }
 
 // Most is the price that turns are reserved at.

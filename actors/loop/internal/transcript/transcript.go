@@ -18,7 +18,9 @@ import (
 // Transcript is a conversation.
 type Transcript struct {
 	messages []llm.Message
-	ids      []string // of all calls so far, in order: no two may be the same
+	tokens   int            // of the messages, estimated
+	kept     *llm.Encodings // nil until they are long
+	ids      []string       // of all calls so far, in order: no two may be the same
 }
 
 // aFew is the room for messages, and for calls, of most conversations.
@@ -34,14 +36,48 @@ func New(messages []llm.Message, used ...string) Transcript {
 		}
 	}
 	slices.Sort(used)
-	return Transcript{messages, slices.Compact(used)}
+	return Transcript{messages: messages, tokens: tokens(messages), ids: slices.Compact(used)}
 }
 
 // Messages returns the conversation. Appends to what it returns leave the conversation as it is.
 func (t *Transcript) Messages() []llm.Message { return slices.Clip(t.messages) }
 
 // Replace puts another conversation in place of the messages, such as one that was cut. The IDs stay used.
-func (t *Transcript) Replace(messages []llm.Message) { t.messages = slices.Clip(messages) }
+func (t *Transcript) Replace(messages []llm.Message) {
+	t.messages, t.tokens = slices.Clip(messages), tokens(messages)
+}
+
+// worthKeeping is from how many tokens on a conversation is kept encoded: some 16 KB.
+const worthKeeping = 4 << 10
+
+// Encodings returns where clients keep the messages as they have encoded them; nil for a short
+// conversation, of which a second copy costs more than it saves.
+func (t *Transcript) Encodings() *llm.Encodings {
+	if t.kept == nil && t.tokens >= worthKeeping {
+		t.kept = new(llm.Encodings)
+	}
+	return t.kept
+}
+
+// LetGo drops what clients keep: the next request is encoded whole.
+func (t *Transcript) LetGo() { t.kept = nil }
+
+// Estimate is [llm.EstimateTokens], which looks at a request's messages only if they are others than
+// those of the conversation.
+func (t *Transcript) Estimate(req *llm.Request) int {
+	n := len(req.Messages)
+	if n == 0 || n != len(t.messages) || &req.Messages[0] != &t.messages[0] {
+		return llm.EstimateTokens(req)
+	}
+	rest := *req
+	rest.Messages = nil
+	return llm.EstimateTokens(&rest) + t.tokens
+}
+
+// tokens is about how many tokens messages have.
+func tokens(messages []llm.Message) int {
+	return llm.EstimateTokens(&llm.Request{Messages: messages}) - llm.EstimateTokens(&llm.Request{})
+}
 
 // Say adds a message. Models do not take an empty one.
 func (t *Transcript) Say(m llm.Message) {
@@ -52,6 +88,7 @@ func (t *Transcript) Say(m llm.Message) {
 		t.messages = slices.Grow(t.messages, aFew)
 	}
 	t.messages = append(t.messages, m)
+	t.tokens += tokens(t.messages[len(t.messages)-1:])
 }
 
 // InOrder brings what a model said in a turn into order. It returns the IDs of the calls too whose arguments

@@ -3,8 +3,11 @@ package transcript
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -54,3 +57,49 @@ func TestInOrder(t *testing.T) {
 }
 
 func must(raw []byte, _ error) string { return string(raw) }
+
+// TestEstimate: the sum that is kept is the estimate of the messages, whatever becomes of them, and a
+// request of others is not taken for one of these.
+func TestEstimate(t *testing.T) {
+	tr := New([]llm.Message{llm.User("go")})
+	check := func(req *llm.Request) {
+		t.Helper()
+		if got, want := tr.Estimate(req), llm.EstimateTokens(req); got != want {
+			t.Errorf("%d messages: got %d, want %d", len(req.Messages), got, want)
+		}
+	}
+	request := func() *llm.Request {
+		return &llm.Request{System: "Be brief.", Messages: tr.Messages(), Tools: []llm.Tool{{Name: "f", Description: "does f"}}, Schema: []byte(`{}`)}
+	}
+	for range 20 {
+		tr.Say(llm.Assistant(strings.Repeat("abc ", 50)))
+		tr.Say(llm.Message{Role: llm.RoleUser})
+		check(request())
+	}
+	old := request()
+	tr.Say(llm.User("more"))
+	check(old)
+	tr.Replace(tr.Messages()[10:])
+	check(old)
+	check(request())
+	changed := request()
+	changed.Messages = slices.Clone(changed.Messages)
+	changed.Messages[0] = llm.User(strings.Repeat("long ", 1000))
+	check(changed)
+	check(&llm.Request{})
+}
+
+func TestEncodings(t *testing.T) {
+	tr := New([]llm.Message{llm.User("go")})
+	if tr.Encodings() != nil {
+		t.Error("a short conversation is kept")
+	}
+	tr.Say(llm.User(strings.Repeat("abc ", worthKeeping)))
+	kept := tr.Encodings()
+	if kept == nil || tr.Encodings() != kept {
+		t.Errorf("got %p and then %p, want the same", kept, tr.Encodings())
+	}
+	if tr.LetGo(); tr.Encodings() == kept {
+		t.Error("it is still there")
+	}
+}

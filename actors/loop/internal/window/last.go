@@ -19,6 +19,12 @@ func Last(req *llm.Request) *llm.Request {
 	return &last
 }
 
+// LastTokens is about how many tokens [Last] has of a request that has so many.
+func LastTokens(req *llm.Request, tokens int) int {
+	without := func(req llm.Request) int { return llm.EstimateTokens(&req) }
+	return tokens - without(llm.Request{Tools: req.Tools}) + without(llm.Request{Messages: []llm.Message{llm.User(lastNote)}})
+}
+
 // FitLast makes the last request no larger than was held for it. What came since then
 // is the last exchange: its results are left out as far as need be, and else all of it,
 // since the request before it did fit.

@@ -80,14 +80,13 @@ func (w *Window) Squeeze(turn int) bool {
 	return true
 }
 
-// Cut finds what the next turn has to do without; nil if it fits as it is. It does not
-// change the history: what models were given before is theirs.
-func (w *Window) Cut(b Bounds, history []llm.Message, req *llm.Request, turn int) *Cut {
+// Cut finds what the next turn, of about so many tokens, has to do without; nil if it fits as it
+// is. It does not change the history: what models were given before is theirs.
+func (w *Window) Cut(b Bounds, history []llm.Message, total, turn int) *Cut {
 	limit, forced := w.limit(b), w.squeezed != 0 && w.squeezed == turn-1
 	if limit == 0 && !forced {
 		return nil
 	}
-	total := llm.EstimateTokens(req)
 	w.estimate = total
 	target := limit / 4 * 3 // else something would be left out before each turn
 	if forced {
