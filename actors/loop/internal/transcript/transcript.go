@@ -18,13 +18,22 @@ import (
 // Transcript is a conversation.
 type Transcript struct {
 	messages []llm.Message
-	tokens   int            // of the messages, estimated
-	kept     *llm.Encodings // nil until they are long
-	ids      []string       // of all calls so far, in order: no two may be the same
+	ids      []string // of all calls so far, in order: no two may be the same
+	long     *long    // nil while it is short
 }
 
 // aFew is the room for messages, and for calls, of most conversations.
 const aFew = 4
+
+// long is what is kept of a long conversation, so that a turn costs what is new in it.
+type long struct {
+	tokens int // of the messages, estimated
+	kept   llm.Encodings
+}
+
+// worthKeeping is from how many tokens on a conversation is long: some 16 KB. What is kept of a short
+// one costs more than it saves.
+const worthKeeping = 4 << 10
 
 // New returns a conversation that goes on with messages. Used are the IDs of calls that it does not show.
 func New(messages []llm.Message, used ...string) Transcript {
@@ -36,7 +45,7 @@ func New(messages []llm.Message, used ...string) Transcript {
 		}
 	}
 	slices.Sort(used)
-	return Transcript{messages: messages, tokens: tokens(messages), ids: slices.Compact(used)}
+	return Transcript{messages: messages, ids: slices.Compact(used)}
 }
 
 // Messages returns the conversation. Appends to what it returns leave the conversation as it is.
@@ -44,34 +53,38 @@ func (t *Transcript) Messages() []llm.Message { return slices.Clip(t.messages) }
 
 // Replace puts another conversation in place of the messages, such as one that was cut. The IDs stay used.
 func (t *Transcript) Replace(messages []llm.Message) {
-	t.messages, t.tokens = slices.Clip(messages), tokens(messages)
+	t.messages = slices.Clip(messages)
+	if t.long != nil {
+		t.long.tokens = tokens(messages)
+	}
 }
-
-// worthKeeping is from how many tokens on a conversation is kept encoded: some 16 KB.
-const worthKeeping = 4 << 10
 
 // Encodings returns where clients keep the messages as they have encoded them; nil for a short
-// conversation, of which a second copy costs more than it saves.
+// conversation.
 func (t *Transcript) Encodings() *llm.Encodings {
-	if t.kept == nil && t.tokens >= worthKeeping {
-		t.kept = new(llm.Encodings)
+	if t.long == nil {
+		n := tokens(t.messages)
+		if n < worthKeeping {
+			return nil
+		}
+		t.long = &long{tokens: n}
 	}
-	return t.kept
+	return &t.long.kept
 }
 
-// LetGo drops what clients keep: the next request is encoded whole.
-func (t *Transcript) LetGo() { t.kept = nil }
+// LetGo drops what is kept: the next request is encoded whole.
+func (t *Transcript) LetGo() { t.long = nil }
 
-// Estimate is [llm.EstimateTokens], which looks at a request's messages only if they are others than
-// those of the conversation.
+// Estimate is [llm.EstimateTokens], which looks at the messages of a request only if they are few, or others
+// than those of the conversation.
 func (t *Transcript) Estimate(req *llm.Request) int {
 	n := len(req.Messages)
-	if n == 0 || n != len(t.messages) || &req.Messages[0] != &t.messages[0] {
+	if t.long == nil || n == 0 || n != len(t.messages) || &req.Messages[0] != &t.messages[0] {
 		return llm.EstimateTokens(req)
 	}
 	rest := *req
 	rest.Messages = nil
-	return llm.EstimateTokens(&rest) + t.tokens
+	return llm.EstimateTokens(&rest) + t.long.tokens
 }
 
 // tokens is about how many tokens messages have.
@@ -88,7 +101,9 @@ func (t *Transcript) Say(m llm.Message) {
 		t.messages = slices.Grow(t.messages, aFew)
 	}
 	t.messages = append(t.messages, m)
-	t.tokens += tokens(t.messages[len(t.messages)-1:])
+	if t.long != nil {
+		t.long.tokens += tokens(t.messages[len(t.messages)-1:])
+	}
 }
 
 // InOrder brings what a model said in a turn into order. It returns the IDs of the calls too whose arguments

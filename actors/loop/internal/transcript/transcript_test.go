@@ -71,8 +71,9 @@ func TestEstimate(t *testing.T) {
 	request := func() *llm.Request {
 		return &llm.Request{System: "Be brief.", Messages: tr.Messages(), Tools: []llm.Tool{{Name: "f", Description: "does f"}}, Schema: []byte(`{}`)}
 	}
-	for range 20 {
-		tr.Say(llm.Assistant(strings.Repeat("abc ", 50)))
+	for range 30 {
+		tr.Encodings()
+		tr.Say(llm.Assistant(strings.Repeat("abc ", 500)))
 		tr.Say(llm.Message{Role: llm.RoleUser})
 		check(request())
 	}
@@ -87,6 +88,9 @@ func TestEstimate(t *testing.T) {
 	changed.Messages[0] = llm.User(strings.Repeat("long ", 1000))
 	check(changed)
 	check(&llm.Request{})
+	if tr.long == nil {
+		t.Error("the conversation is short")
+	}
 }
 
 func TestEncodings(t *testing.T) {
