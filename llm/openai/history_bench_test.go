@@ -58,7 +58,7 @@ func BenchmarkHistory(b *testing.B) {
 			for n := 0; b.Loop(); n++ {
 				if n%rows == 0 {
 					b.StopTimer()
-					if turn > 10 {
+					if turn >= 10 { // some 16 KB
 						req.Encodings = new(llm.Encodings)
 					}
 					req.Messages = append([]llm.Message{llm.User("go")}, history[:2*turn-2]...)

@@ -151,20 +151,20 @@ const dialect = "openai"
 
 // sizeOf is about how many bytes messages have once they are encoded.
 func sizeOf(messages []llm.Message) (size int) {
+	const around = 256 // of a block
 	for _, m := range messages {
-		size += sizeOfContents(m.Content)
-	}
-	return size
-}
-
-func sizeOfContents(cs mcp.Contents) int {
-	size := 256 * len(cs)
-	for _, c := range cs {
-		switch c := c.(type) {
-		case *mcp.TextContent:
-			size += len(c.Text)
-		case *mcp.ToolResultContent:
-			size += sizeOfContents(c.Content)
+		for _, c := range m.Content {
+			size += around
+			switch c := c.(type) {
+			case *mcp.TextContent:
+				size += len(c.Text)
+			case *mcp.ToolResultContent:
+				for _, b := range c.Content {
+					if text, ok := b.(*mcp.TextContent); ok {
+						size += max(0, len(text.Text)-around/2)
+					}
+				}
+			}
 		}
 	}
 	return size
