@@ -22,14 +22,16 @@ const (
 		"state, attempts, failures, losses, run, '', error, cancelling, untold, created, updated, owner, epoch, lease"
 )
 
-func scanJob(row scanner) (store.Job, error) { return scanJobAnd(row) }
-
-// scanJobAnd scans what follows the columns of a job into more.
-func scanJobAnd(row scanner, more ...any) (j store.Job, err error) {
-	err = row.Scan(append([]any{&j.ID, &j.Agent, &j.Key, &j.Batch, &j.Prompt, (*body)(&j.Input), &j.MaxAttempts,
+// jobFields returns where the columns of a job go, in the order of jobColumns.
+func jobFields(j *store.Job) []any {
+	return []any{&j.ID, &j.Agent, &j.Key, &j.Batch, &j.Prompt, (*body)(&j.Input), &j.MaxAttempts,
 		(*micros)(&j.NotBefore), (*micros)(&j.Expires), (*int64)(&j.Timeout), &j.Hook, &j.Schedule,
 		&j.State, &j.Attempts, &j.Failures, &j.Losses, &j.Run, (*body)(&j.Result), &j.Error, &j.Cancelling, &j.Untold,
-		(*micros)(&j.Created), (*micros)(&j.Updated), &j.Owner, &j.Epoch, (*micros)(&j.Lease)}, more...)...)
+		(*micros)(&j.Created), (*micros)(&j.Updated), &j.Owner, &j.Epoch, (*micros)(&j.Lease)}
+}
+
+func scanJob(row scanner) (j store.Job, err error) {
+	err = row.Scan(jobFields(&j)...)
 	return j, found(err)
 }
 
@@ -86,27 +88,22 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	if n == 0 {
 		return list, nil
 	}
-	wanted, err := s.claimable(ctx, owner, n, agents)
-	if err != nil || len(wanted) == 0 {
+	left, due, err := s.claimable(ctx, owner, n, agents)
+	if err != nil || len(left)+len(due) == 0 {
 		return list, err
 	}
-	err = s.writer.do(ctx, "claiming jobs", weight{events: len(wanted)}, func(t *tx) error {
+	err = s.writer.do(ctx, "claiming jobs", weight{events: n}, func(t *tx) error {
 		list = list[:0] // it may run again
-		for _, c := range wanted {
-			j, claimed, err := t.claimJob(c.job, owner, ttl)
-			if err == nil && !claimed { // it was not read, or has changed
-				if j, err = t.job(c.job.ID); err == nil {
-					j, claimed, err = t.claimJob(j, owner, ttl)
-				}
-			}
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
+		for _, id := range left {
+			switch j, claimed, err := t.claimJob(id, owner, ttl); {
+			case err != nil && !errors.Is(err, store.ErrNotFound):
 				return err
-			}
-			if claimed {
+			case claimed:
 				list = append(list, j)
 			}
 		}
-		return nil
+		list, err = t.claimDue(list, n-len(list), due, owner, ttl)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -114,74 +111,98 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	return list, nil
 }
 
-// claimJob claims a job that is in the store as it was read, and reports whether it could.
-func (t *tx) claimJob(j store.Job, owner string, ttl time.Duration) (store.Job, bool, error) {
-	was := j // a claim changes each of the columns that follow, or what else is done with the job does
-	if !j.Claim(owner, t.now, ttl) {
-		return j, false, nil
-	}
-	met, err := t.changed(`UPDATE jobs SET state = ?, attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ?
-		WHERE id = ? AND epoch = ? AND state = ? AND owner = ? AND lease = ? AND updated = ? AND not_before = ? AND cancelling = ?`,
-		string(j.State), j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(),
-		was.ID, was.Epoch, string(was.State), was.Owner, was.Lease.UnixMicro(), was.Updated.UnixMicro(), was.NotBefore.UnixMicro(), was.Cancelling)
-	return j, met, err
-}
-
-// candidate is a job that could be claimed when it was looked at, and its number.
-type candidate struct {
-	job store.Job // of some only what names and sorts them: they are read once more
-	n   int64
-}
-
 // claimable looks for jobs to claim, without a transaction that writes: most of the
-// time there are none. The claim itself looks again.
-func (s *jobs) claimable(ctx context.Context, owner string, n int, agents []string) ([]candidate, error) {
-	var list []candidate
+// time there are none. It returns the IDs of those that were lost, or released while they wait, and the
+// agents for which queued ones are due. The claim itself looks again.
+func (s *jobs) claimable(ctx context.Context, owner string, n int, agents []string) (left, due []string, err error) {
 	now := s.now().UnixMicro()
-	err := s.read(ctx, "looking for jobs", func(q reader) error {
-		served := make(map[string]bool)
-		for _, a := range agents {
-			served[a] = true
-		}
+	err = s.read(ctx, "looking for jobs", func(q reader) error {
 		take := func(query string, args ...any) error {
 			return q.each(query, args, func(row scanner) (bool, error) {
-				var c candidate
-				err := row.Scan(&c.job.ID, &c.job.Agent)
-				if served[c.job.Agent] && len(list) < n {
-					list = append(list, c)
+				var id, agent string
+				err := row.Scan(&id, &agent)
+				if slices.Contains(agents, agent) && len(left) < n {
+					left = append(left, id)
 				}
-				return len(list) < n, err
+				return len(left) < n, err
 			})
 		}
-		// Those that were lost, or released while they wait, come first.
 		if err := take("SELECT id, agent FROM jobs WHERE owner <> '' AND owner <> ? AND lease <= ? ORDER BY lease, n", owner, now); err != nil {
 			return err
 		}
 		if err := take("SELECT id, agent FROM jobs WHERE state = 'waiting' AND owner = '' AND not_before <= ? ORDER BY not_before, n", now); err != nil {
 			return err
 		}
-		var due []candidate
-		bytes := 0
-		for a := range served {
-			err := q.each("SELECT "+jobColumns+", n FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ? ORDER BY due, n LIMIT ?",
-				[]any{a, now, n - len(list)}, func(row scanner) (more bool, err error) {
-					var c candidate
-					c.job, err = scanJobAnd(row, &c.n)
-					if bytes += c.job.Bytes(); bytes > store.MaxPageBytes {
-						c.job = store.Job{ID: c.job.ID, Created: c.job.Created, NotBefore: c.job.NotBefore}
-					}
-					due = append(due, c)
-					return true, err
-				})
-			if err != nil {
+		for _, a := range agents {
+			if slices.Contains(due, a) || len(left) == n {
+				continue
+			}
+			var is bool
+			if err := q.row("SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ?)", a, now).Scan(&is); err != nil {
 				return err
 			}
+			if is {
+				due = append(due, a)
+			}
 		}
-		slices.SortFunc(due, func(a, b candidate) int { return cmp.Or(a.job.Due().Compare(b.job.Due()), cmp.Compare(a.n, b.n)) })
-		list = append(list, due[:min(len(due), n-len(list))]...)
 		return nil
 	})
-	return list, err
+	return left, due, err
+}
+
+// claimJob claims a job that was lost, or released while it waits, and reports whether it could.
+func (t *tx) claimJob(id, owner string, ttl time.Duration) (store.Job, bool, error) {
+	j, err := t.job(id)
+	if err != nil || !j.Claim(owner, t.now, ttl) {
+		return j, false, err
+	}
+	return j, true, t.exec("UPDATE jobs SET state = ?, attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE id = ?",
+		string(j.State), j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), id)
+}
+
+// candidate is a queued job, and its number.
+type candidate struct {
+	job store.Job
+	n   int64
+}
+
+// claimDue appends to a list the queued jobs of these agents that it claims, n at most: first those that
+// have been due longest.
+func (t *tx) claimDue(list []store.Job, n int, agents []string, owner string, ttl time.Duration) ([]store.Job, error) {
+	if n <= 0 {
+		return list, nil
+	}
+	var due []candidate
+	var c candidate
+	fields := append(jobFields(&c.job), &c.n)
+	for _, a := range agents {
+		err := t.each("SELECT "+jobColumns+", n FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ? ORDER BY due, n LIMIT ?",
+			[]any{a, t.now.UnixMicro(), n}, func(row scanner) (bool, error) {
+				err := row.Scan(fields...)
+				due = append(due, c)
+				return true, err
+			})
+		if err != nil {
+			return list, err
+		}
+	}
+	if len(agents) > 1 {
+		slices.SortFunc(due, func(a, b candidate) int { return cmp.Or(a.job.Due().Compare(b.job.Due()), cmp.Compare(a.n, b.n)) })
+	}
+	due = due[:min(len(due), n)]
+	list = slices.Grow(list, len(due))
+	for i := range due {
+		j := &due[i].job
+		if !j.Claim(owner, t.now, ttl) {
+			continue
+		}
+		if err := t.exec("UPDATE jobs SET state = 'running', attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE n = ?",
+			j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), due[i].n); err != nil {
+			return list, err
+		}
+		list = append(list, *j)
+	}
+	return list, nil
 }
 
 // RenewJobs implements [store.Jobs].
@@ -336,7 +357,9 @@ func (t *tx) endJob(u store.JobUpdate) error {
 	if j.ID != u.ID || j.Update(u, t.now) != nil {
 		return nil
 	}
-	met, err := t.putJob(j, " AND owner = ? AND epoch = ? AND state IN ('queued', 'running', 'waiting')", u.Owner, u.Epoch)
+	met, err := t.changed(`UPDATE jobs SET state = ?1, result = ?2, error = ?3, cancelling = 0, untold = ?4, updated = ?5, owner = '', lease = ?6
+		WHERE id = ?7 AND owner = ?8 AND epoch = ?9 AND state IN ('queued', 'running', 'waiting')`,
+		string(j.State), string(j.Result), j.Error, j.Untold, j.Updated.UnixMicro(), j.Lease.UnixMicro(), j.ID, u.Owner, u.Epoch)
 	if met && u.Ended != nil {
 		*u.Ended = j
 	}

@@ -26,10 +26,11 @@ func TestClaimOfChangedJobs(t *testing.T) {
 	ctx := t.Context()
 	large := strings.Repeat("x", store.MaxInput)
 	ids := []string{"same", "cancelled", "again", "taken"}
-	want := []string{"same", "again"}
-	for i := range store.MaxPageBytes/store.MaxInput + 2 { // so many that not all are looked at whole
+	want := []string{"same"}
+	for i := range store.MaxPageBytes/store.MaxInput + 2 { // more than a page has room for
 		ids, want = append(ids, fmt.Sprint("large", i)), append(want, fmt.Sprint("large", i))
 	}
+	want = append(want, "again") // it was added last
 	for _, id := range ids {
 		j := store.Job{ID: id, Agent: "a", Prompt: "old"}
 		if strings.HasPrefix(id, "large") {

@@ -66,40 +66,61 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 	r.Seq, r.Owner = int64(len(first)), owner
 	var out store.Run
 	err := s.writer.do(ctx, "creating a run", weigh(first), func(t *tx) (err error) {
-		if out, err = t.head(r.ID); err == nil {
-			return store.ErrExists
-		} else if !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		if r.Parent != "" {
-			if above, err := t.head(r.Parent); err == nil && above.HeldByOther(owner) {
-				return store.ErrFenced
-			} else if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-		}
-		out = r
-		out.Created, out.Updated, out.Expires = t.now, t.now, t.now.Add(ttl)
-		if err := t.row("SELECT epoch + 1 FROM fence").Scan(&out.Epoch); err != nil {
-			return err
-		}
-		res, err := t.s.exec("INSERT INTO runs ("+runColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-			out.ID, out.Agent, out.Parent, out.Title, out.Summary, string(out.State), out.InputHash,
-			out.Created.UnixMicro(), out.Updated.UnixMicro(), out.Seq, out.Owner, out.Epoch, out.Expires.UnixMicro())
-		if err != nil {
-			return err
-		}
-		n, err := res.LastInsertId()
-		if err != nil {
-			return err
-		}
-		t.s.remember(r.ID, n)
-		return t.insert(n, 0, out.Epoch, first)
+		out, err = t.create(r, ttl, first)
+		return err
 	})
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return store.Run{}, err
 	}
 	return out, err
+}
+
+// create adds a run, unless there is one of that ID.
+func (t *tx) create(r store.Run, ttl time.Duration, first []store.Event) (store.Run, error) {
+	if r.Parent != "" {
+		if above, err := t.head(r.Parent); err == nil && above.HeldByOther(r.Owner) {
+			if old, err := t.head(r.ID); err == nil {
+				return old, store.ErrExists
+			}
+			return r, store.ErrFenced
+		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return r, err
+		}
+	}
+	r.Created, r.Updated, r.Expires, r.Epoch = t.now, t.now, t.now.Add(ttl), t.s.fence+1
+	n, err := t.addRun(r)
+	if err == nil && n == 0 { // there is one, or a run was deleted
+		if old, err := t.head(r.ID); err == nil {
+			return old, store.ErrExists
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return r, err
+		}
+		if err := t.row("SELECT epoch FROM fence").Scan(&t.s.fence); err != nil {
+			return r, err
+		}
+		r.Epoch = t.s.fence + 1
+		n, err = t.addRun(r)
+	}
+	if err != nil {
+		return r, err
+	}
+	t.s.remember(r.ID, n)
+	return r, t.insert(n, 0, r.Epoch, first)
+}
+
+// addRun adds the head of a run, and returns its number: 0 if there is a run of that ID, or its epoch
+// does not follow the fence.
+func (t *tx) addRun(r store.Run) (int64, error) {
+	res, err := t.s.exec("INSERT INTO runs ("+runColumns+") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13 FROM fence WHERE epoch = ?12 - 1 ON CONFLICT (id) DO NOTHING",
+		r.ID, r.Agent, r.Parent, r.Title, r.Summary, string(r.State), r.InputHash,
+		r.Created.UnixMicro(), r.Updated.UnixMicro(), r.Seq, r.Owner, r.Epoch, r.Expires.UnixMicro())
+	if err != nil {
+		return 0, err
+	}
+	if met, err := res.RowsAffected(); met == 0 || err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
 }
 
 // Append implements [store.Journal].

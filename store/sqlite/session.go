@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 )
 
@@ -18,10 +21,13 @@ type session struct {
 	conn     *sql.Conn
 	prepared map[string]driver.Stmt // by their texts
 	args     []driver.NamedValue    // room for those of a statement
+	row      values                 // room for a row
 
 	// rows are the numbers of runs by their IDs, which save a look into the table where the statement
 	// that needs the number also compares the ID: a run may have been deleted meanwhile.
 	rows map[string]int64
+	// fence is the fence of runs when it was last read: the statement that needs it compares it.
+	fence int64
 }
 
 // Bounds of what a session keeps.
@@ -58,23 +64,12 @@ func (s *session) script(query string) error {
 	return err
 }
 
-// exec runs one statement that returns no rows. It uses the driver itself: the pool would look for the
-// statement, lock and convert at each use, which is a third of the writer's time.
+// exec runs one statement that returns no rows. Like query it uses the driver itself: the pool would look
+// for the statement, lock and convert at each use, which is a third of the writer's time.
 func (s *session) exec(query string, args ...any) (res driver.Result, err error) {
-	bound := 0
-	s.args = s.args[:0]
-	for i, arg := range args {
-		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if err != nil {
-			return nil, err
-		}
-		switch v := v.(type) {
-		case string:
-			bound += len(v)
-		case []byte:
-			bound += len(v)
-		}
-		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
+	bound, err := s.bind(args)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { clear(s.args) }()
 	if bound > maxBound {
@@ -88,6 +83,63 @@ func (s *session) exec(query string, args ...any) (res driver.Result, err error)
 		return err
 	})
 	return res, err
+}
+
+// bind converts the arguments of a statement, and returns how many bytes they have.
+func (s *session) bind(args []any) (bytes int, err error) {
+	s.args = s.args[:0]
+	for i, arg := range args {
+		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return 0, err
+		}
+		switch v := v.(type) {
+		case string:
+			bytes += len(v)
+		case []byte:
+			bytes += len(v)
+		}
+		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
+	}
+	return bytes, nil
+}
+
+// query runs one statement that returns rows, and calls f with each until f returns false. A row lasts
+// until f returns; f runs no statement.
+func (s *session) query(query string, args []any, f func(row scanner) (bool, error)) error {
+	bound, err := s.bind(args)
+	if err != nil {
+		return err
+	}
+	if bound > maxBound {
+		rows, err := s.conn.QueryContext(background, query, args...)
+		return eachRow(rows, err, f)
+	}
+	return s.conn.Raw(func(conn any) error {
+		stmt, err := s.prepare(conn.(driver.Conn), query)
+		if err != nil {
+			return err
+		}
+		rows, err := stmt.(driver.StmtQueryContext).QueryContext(background, s.args)
+		clear(s.args)
+		if err != nil {
+			return err
+		}
+		s.row = slices.Grow(s.row[:0], len(rows.Columns()))[:len(rows.Columns())]
+		defer clear(s.row)
+		for more := true; more; {
+			if err = rows.Next(s.row); err != nil {
+				break
+			}
+			if more, err = f(s.row); err != nil {
+				break
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return errors.Join(err, rows.Close())
+	})
 }
 
 // prepare returns a statement that is kept for the next time.
@@ -198,11 +250,28 @@ func (t *tx) changed(query string, args ...any) (bool, error) {
 	return n > 0, err
 }
 
-func (t *tx) row(query string, args ...any) *sql.Row {
-	return t.s.conn.QueryRowContext(background, query, args...)
+// row returns the first row of a query; its Scan fails with sql.ErrNoRows where there is none.
+func (t *tx) row(query string, args ...any) scanner { return &first{t, query, args} }
+
+// first is the first row of a query, which runs when it is scanned.
+type first struct {
+	t     *tx
+	query string
+	args  []any
+}
+
+func (r *first) Scan(dest ...any) error {
+	met := false
+	err := r.t.s.query(r.query, r.args, func(row scanner) (bool, error) {
+		met = true
+		return false, row.Scan(dest...)
+	})
+	if err == nil && !met {
+		return sql.ErrNoRows
+	}
+	return err
 }
 
 func (t *tx) each(query string, args []any, f func(scan scanner) (bool, error)) error {
-	rows, err := t.s.conn.QueryContext(background, query, args...)
-	return eachRow(rows, err, f)
+	return t.s.query(query, args, f)
 }

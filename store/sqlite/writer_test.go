@@ -298,6 +298,15 @@ func TestAnotherProcessChanges(t *testing.T) {
 	if got, err := s.Run(t.Context(), "in its place"); err != nil || got.Seq != 0 {
 		t.Errorf("the run in its place: got %d events, %v, want 0", got.Seq, err)
 	}
+	if found, err := s.Create(t.Context(), store.Run{ID: "r", Agent: "a"}, "w", time.Hour, small...); !errors.Is(err, store.ErrExists) || found.Epoch != again.Epoch || found.Seq != 1 {
+		t.Errorf("Create of a run of the other process: got epoch %d, %d events, %v", found.Epoch, found.Seq, err)
+	}
+	_, err = other.Append(t.Context(), store.Append{Run: "r", Epoch: again.Epoch, After: 1, State: store.Finished})
+	try(err)
+	try(other.Delete(t.Context(), "r"))
+	if above := newRun(t, s, "r"); above.Epoch != again.Epoch+1 {
+		t.Errorf("a run after that of the other process: got epoch %d, want %d", above.Epoch, again.Epoch+1)
+	}
 	if faults, err := s.Check(t.Context()); err != nil || faults != nil {
 		t.Errorf("Check: got %q, %v", faults, err)
 	}
