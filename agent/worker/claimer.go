@@ -247,10 +247,10 @@ func (k *claimer) found(c *actors.Context, m found) {
 	}
 	for _, j := range m.adopted {
 		j.Lost = true // it is closed and queued again, like the job of a lost worker
-		k.begin(c, j)
+		k.begin(c, &j)
 	}
-	for _, j := range m.claimed {
-		k.begin(c, j)
+	for _, j := range m.claimed { // one that waits long does not keep those beside it
+		k.begin(c, &j)
 	}
 	k.beginAside()
 	for _, id := range m.cancelling {
@@ -277,8 +277,8 @@ func (k *claimer) beginAside() {
 	}
 }
 
-// begin gives a job to an actor of its own.
-func (k *claimer) begin(c *actors.Context, j store.Job) {
+// begin gives a job, which is not changed any more, to an actor of its own.
+func (k *claimer) begin(c *actors.Context, j *store.Job) {
 	if old := k.jobs[j.ID]; old != nil { // lost, claimed again, and it does not know yet
 		old.ref.Send(leaseLost{})
 		delete(k.refs, old.ref)
@@ -316,8 +316,9 @@ func (k *claimer) ended(c *actors.Context, m actors.ChildStopped) {
 		if left.run != nil {
 			left.run.Cancel(errFailed)
 		}
-		left.job.Lost = true
-		k.begin(c, left.job)
+		lost := *left.job
+		lost.Lost = true
+		k.begin(c, &lost)
 	}
 	k.look(c, lookNow{})
 	k.finish(c)

@@ -65,7 +65,7 @@ type (
 // work is one job. It is touched by its own goroutine only.
 type work struct {
 	w     *Worker
-	job   store.Job
+	job   *store.Job // never changed: others have it, too
 	state func(c *actors.Context, msg any)
 
 	begins    bool       // the run is being started
@@ -86,7 +86,7 @@ type work struct {
 	over     bool
 }
 
-func newWork(w *Worker, j store.Job, draining bool) *work {
+func newWork(w *Worker, j *store.Job, draining bool) *work {
 	return &work{w: w, job: j, draining: draining, parking: parking{w: w}, allowance: allowance{left: j.Timeout},
 		updates: updates{w: w, lease: store.JobLease{ID: j.ID, Epoch: j.Epoch}}}
 }
@@ -121,6 +121,13 @@ func (j *work) Receive(c *actors.Context, msg any) {
 	default:
 		j.state(c, msg)
 	}
+}
+
+// cancelling notes that the cancellation of the job was requested.
+func (j *work) cancelling() {
+	job := *j.job
+	job.Cancelling = true
+	j.job = &job
 }
 
 // idle ignores all messages: the job is about to leave.
@@ -173,7 +180,9 @@ func (j *work) countLoss(c *actors.Context) {
 }
 
 func (j *work) lossCounted(c *actors.Context, cancelled bool) {
-	j.job.Cancelling = j.job.Cancelling || cancelled
+	if cancelled {
+		j.cancelling()
+	}
 	switch {
 	case j.over: // another worker resumes it, when the lease is over
 		j.leave(c, JobReturned, nil)
@@ -207,7 +216,7 @@ func (j *work) waitingAside(c *actors.Context, msg any) {
 	case beginAlone:
 		j.beginAfterLast(c)
 	case cancelJob:
-		j.job.Cancelling = true
+		j.cancelling()
 		j.beginAfterLast(c)
 	case drainOver:
 		j.leave(c, JobReturned, nil)
@@ -243,7 +252,7 @@ func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *
 				then(c, m.effects)
 			}
 		case cancelJob:
-			j.job.Cancelling = true
+			j.cancelling()
 		case drainOver: // its lease expires, and another worker examines it
 			j.leave(c, JobReturned, nil)
 		}
@@ -288,7 +297,7 @@ func (j *work) begin(c *actors.Context) {
 		return
 	}
 	j.w.board.place(j.job, active, nil)
-	j.w.events.emit(Event{Type: JobStarted, Job: j.job})
+	j.w.events.emit(Event{Type: JobStarted, Job: *j.job})
 	j.state, j.begins = j.starting, true
 	a, job, ends := j.w.agents[j.job.Agent], j.job, j.newEnd()
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
@@ -365,7 +374,7 @@ func (j *work) notResumed(c *actors.Context, err error) {
 	case j.over, errors.Is(err, agent.ErrClosed): // another worker resumes it, when the lease is over
 		j.leave(c, JobReturned, nil)
 	case j.why != nil: // it was cancelled
-		j.job.Cancelling = true
+		j.cancelling()
 		j.close(c, j.job.Run, j.recovered)
 	case errors.Is(err, store.ErrLeased), errors.Is(err, agent.ErrTooManyRuns): // the lost worker may live
 		j.later(c, time.Second, j.resume)
@@ -380,7 +389,8 @@ func (j *work) notResumed(c *actors.Context, err error) {
 func (j *work) resumingLater(c *actors.Context, msg any) {
 	switch msg.(type) {
 	case cancelJob:
-		j.job.Cancelling, j.retry = true, nil
+		j.cancelling()
+		j.retry = nil
 		j.close(c, j.job.Run, j.recovered)
 	case drainOver:
 		j.leave(c, JobReturned, nil)

@@ -263,16 +263,36 @@ func encodeResult(res *agent.Result) json.RawMessage {
 	if res == nil {
 		return nil
 	}
-	raw, err := jsonx.Marshal(res)
+	raw, err := marshalResult(res)
 	if err == nil && len(raw) > store.MaxBody {
 		short := *res
 		short.Text, short.Structured = "", nil
-		raw, err = jsonx.Marshal(&short)
+		raw, err = marshalResult(&short)
 	}
 	if err != nil {
 		return nil
 	}
 	return raw
+}
+
+// marshalResult is [jsonx.Marshal], without reflection: each job has a result.
+func marshalResult(res *agent.Result) ([]byte, error) {
+	a := jsonx.Appender{Buf: make([]byte, 0, len(res.Text)+len(res.Structured)+256)}
+	usage, spent := runlog.Usage(res.Usage), budget.Amount(res.Spent)
+	a.Open('{')
+	a.Text("runId", res.RunID)
+	a.SomeText("text", res.Text)
+	a.SomeValue("structured", res.Structured)
+	a.Text("stopReason", string(res.StopReason))
+	runlog.AppendUsage(&a, &usage)
+	a.Int("steps", int64(res.Steps))
+	a.Int("toolCalls", int64(res.ToolCalls))
+	runlog.AppendAmount(&a, "spent", &spent)
+	a.Close('}')
+	if a.Bad {
+		return jsonx.Marshal(res) // for its error
+	}
+	return a.Buf, nil
 }
 
 // names lists tools in an error.

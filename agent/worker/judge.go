@@ -36,7 +36,7 @@ func (j *work) judging(c *actors.Context, msg any) {
 	case outcome:
 		j.judge(c, m)
 	case cancelJob:
-		j.job.Cancelling = true
+		j.cancelling()
 	case drainOver:
 		j.over = true
 	}
@@ -73,7 +73,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 }
 
 // ending returns what decides how the job leaves.
-func (j *work) ending() ending { return ending{&j.job, &j.w.opts, j.counted, j.draining} }
+func (j *work) ending() ending { return ending{j.job, &j.w.opts, j.counted, j.draining} }
 
 // hooks are functions of package agent that serve jobs only.
 var hooks = jobhook.Get[*jobhook.Hooks[agent.RunOptions, agent.ResumeOptions, agent.Result]]()
@@ -81,32 +81,36 @@ var hooks = jobhook.Get[*jobhook.Hooks[agent.RunOptions, agent.ResumeOptions, ag
 // jobEnd is the end of a job whose run has an answer: it is written with the run's last event.
 type jobEnd struct {
 	w    *Worker
-	job  store.Job
+	job  *store.Job
 	made atomic.Pointer[store.JobUpdate] // by the run's journal
 }
 
 // newEnd returns that of a run which is about to begin.
 func (j *work) newEnd() func(*agent.Result) *store.JobUpdate {
-	j.end = &jobEnd{w: j.w, job: j.job}
-	j.end.job.Lost = false
+	job := j.job
+	if job.Lost {
+		held := *job
+		held.Lost, job = false, &held
+	}
+	j.end = &jobEnd{w: j.w, job: job}
 	return j.end.make
 }
 
 func (e *jobEnd) make(res *agent.Result) *store.JobUpdate {
 	u := &store.JobUpdate{JobLease: store.JobLease{ID: e.job.ID, Epoch: e.job.Epoch}, Owner: e.w.owner, State: store.JobDone,
-		Result: encodeResult(res), Known: &e.job, Ended: new(store.Job)}
+		Result: encodeResult(res), Known: e.job, Ended: new(store.Job)}
 	e.made.Store(u)
 	e.w.board.commits(e.job)
 	e.w.send(lookNow{}) // the claim of the next job can share the commit
 	return u
 }
 
-// ended returns the job as its run, which has ended, has left it; the zero value where that is not known.
-func (e *jobEnd) ended() store.Job {
+// ended returns the job as its run, which has ended, has left it; nil where that is not known.
+func (e *jobEnd) ended() *store.Job {
 	if u := e.made.Load(); u != nil {
-		return *u.Ended
+		return u.Ended
 	}
-	return store.Job{}
+	return nil
 }
 
 // endSeen is a message to itself: the job of a run that has an answer was read.
@@ -117,15 +121,15 @@ type endSeen struct {
 
 // done ends a job whose run has an answer, unless the run's last event has done so.
 func (j *work) done(c *actors.Context, res *agent.Result) {
-	if job := j.end.ended(); endedUnder(j.job.Epoch, job, nil) {
+	if job := j.end.ended(); job != nil && endedUnder(j.job.Epoch, job, nil) {
 		j.leaveEnded(c, job)
 		return
 	}
 	j.state = func(c *actors.Context, msg any) {
 		switch m := msg.(type) {
 		case endSeen:
-			if endedUnder(j.job.Epoch, m.job, m.err) {
-				j.leaveEnded(c, m.job)
+			if endedUnder(j.job.Epoch, &m.job, m.err) {
+				j.leaveEnded(c, &m.job)
 				return
 			}
 			j.write(c, ended(store.JobDone, encodeResult(res), ""))
@@ -139,23 +143,23 @@ func (j *work) done(c *actors.Context, res *agent.Result) {
 }
 
 // endedUnder reports whether a job as it was read has ended under the lease of this epoch.
-func endedUnder(epoch int64, job store.Job, err error) bool {
+func endedUnder(epoch int64, job *store.Job, err error) bool {
 	return err == nil && job.State.Ended() && job.Epoch == epoch
 }
 
 // leaveEnded reports that the job has ended, with what is still to be reported of it. Updates that
 // are under way come too late.
-func (j *work) leaveEnded(c *actors.Context, job store.Job) {
+func (j *work) leaveEnded(c *actors.Context, job *store.Job) {
 	for _, w := range j.updates.drop() {
 		if w.last || w.event.Type == "" {
 			continue
 		}
-		w.event.Job = j.job
+		w.event.Job = *j.job
 		w.event.Job.State = cmp.Or(w.update.State, j.job.State)
 		j.w.events.emit(w.event)
 	}
 	j.job = job
-	j.leave(c, JobEnded, &Event{Type: JobEnded, Job: job})
+	j.leave(c, JobEnded, &Event{Type: JobEnded, Job: *job})
 }
 
 // failed ends the job, or queues it again.
@@ -178,7 +182,7 @@ func (j *work) judgeEffects(c *actors.Context, then func(*actors.Context, *effec
 			}
 			then(c, m.effects)
 		case cancelJob:
-			j.job.Cancelling = true
+			j.cancelling()
 		case drainOver:
 			j.over = true
 		}

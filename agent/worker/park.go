@@ -179,7 +179,7 @@ func (j *work) leaveWaiting(c *actors.Context) {
 			}
 			j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true, Waits: m.ids, Error: why}, event: Event{Type: event}, last: true})
 		case cancelJob:
-			j.job.Cancelling = true // the next worker ends it
+			j.cancelling() // the next worker ends it
 		case drainOver:
 			j.over = true
 		}

@@ -64,11 +64,11 @@ const suspectAfter = 2
 
 // suspect reports whether j may have ended the processes of its workers. It runs with no
 // other job beside it, so that it takes none with it.
-func suspect(j store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
+func suspect(j *store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
 
 // entry is a job on the board.
 type entry struct {
-	job   store.Job
+	job   *store.Job // never changed
 	phase phase
 	since time.Time
 	run   *agent.Run // nil for none
@@ -100,7 +100,7 @@ func (b *board) update(f func(*board)) {
 }
 
 // place notes the phase of a job.
-func (b *board) place(j store.Job, p phase, run *agent.Run) {
+func (b *board) place(j *store.Job, p phase, run *agent.Run) {
 	b.update(func(b *board) {
 		e := b.jobs[j.ID]
 		switch {
@@ -121,7 +121,7 @@ func (b *board) place(j store.Job, p phase, run *agent.Run) {
 }
 
 // commits notes that the outcome of a job at work is being committed: it leaves its place to another job.
-func (b *board) commits(j store.Job) {
+func (b *board) commits(j *store.Job) {
 	b.update(func(b *board) {
 		if e := b.jobs[j.ID]; e != nil && e.job.Epoch == j.Epoch && e.phase == active {
 			b.tally(e, -1)

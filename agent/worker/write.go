@@ -29,9 +29,9 @@ func (j *work) leaving(c *actors.Context, msg any) {
 func (j *work) wrote(c *actors.Context, m wrote) {
 	j.updates.writing = false
 	switch {
-	case errors.Is(m.err, store.ErrFinished) && endedUnder(j.job.Epoch, m.job, nil):
+	case errors.Is(m.err, store.ErrFinished) && endedUnder(j.job.Epoch, &m.job, nil):
 		if j.updates.last { // its run's last event has ended it, which the run does not know
-			j.leaveEnded(c, m.job)
+			j.leaveEnded(c, &m.job)
 			return
 		}
 		j.updates.last = true // the outcome of its run follows
@@ -49,7 +49,7 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 	j.failures = 0
 	w := j.updates.taken()
 	m.job.Lost = false
-	j.job = m.job
+	j.job = &m.job
 	if w.last {
 		w.event.Job = m.job
 		if w.update.State == store.JobQueued && m.job.State.Ended() { // it was cancelled meanwhile
@@ -85,7 +85,7 @@ func (j *work) checkLost(c *actors.Context) {
 func (j *work) leaseChecked(c *actors.Context, m leaseChecked) {
 	switch {
 	case j.updates.last:
-	case endedUnder(j.job.Epoch, m.job, m.err): // the outcome of the run follows
+	case endedUnder(j.job.Epoch, &m.job, m.err): // the outcome of the run follows
 	case m.err != nil && store.Passing(m.err): // the next renewal finds it lost again
 		c.Log().Warn("a lost lease was not looked at", "job", j.job.ID, "error", m.err)
 	default:
@@ -130,7 +130,7 @@ func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
 	case ev != nil:
 		j.w.events.emit(*ev)
 	case typ != "":
-		j.w.events.emit(Event{Type: typ, Job: j.job})
+		j.w.events.emit(Event{Type: typ, Job: *j.job})
 	}
 	j.state = j.idle
 	c.Stop()

@@ -150,7 +150,7 @@ func (b *ModelIntent) appendTo(a *jsonx.Appender) {
 	a.Int("turn", int64(b.Turn))
 	a.Int("reserved", int64(b.Reserved))
 	a.SomeInt("maxTokens", int64(b.MaxTokens))
-	appendAmount(a, "held", &b.Held)
+	AppendAmount(a, "held", &b.Held)
 	a.SomeBool("last", b.Last)
 	a.SomeInt("wallLeftMs", b.WallLeftMS)
 	a.SomeBool("clamped", b.Clamped)
@@ -163,7 +163,7 @@ func (b *ModelResult) appendTo(a *jsonx.Appender) {
 	appendMessage(a, &b.Message)
 	a.SomeText("thinking", b.Thinking)
 	a.Text("finish", string(b.Finish))
-	appendUsage(a, &b.Usage)
+	AppendUsage(a, &b.Usage)
 	a.SomeInt("attempts", int64(b.Attempts))
 	a.SomeText("model", b.Model)
 	if b.Chosen != nil {
@@ -207,10 +207,10 @@ func (b *RunFinished) appendTo(a *jsonx.Appender) {
 	a.SomeText("text", b.Text)
 	a.SomeValue("structured", b.Structured)
 	a.SomeText("error", b.Error)
-	appendUsage(a, &b.Usage)
+	AppendUsage(a, &b.Usage)
 	a.Int("steps", int64(b.Steps))
 	a.Int("toolCalls", int64(b.ToolCalls))
-	appendAmount(a, "spent", &b.Spent)
+	AppendAmount(a, "spent", &b.Spent)
 }
 
 // appendMessage appends the members of a message, and ends it.
@@ -233,7 +233,8 @@ func appendResult(a *jsonx.Appender, r *mcp.CallToolResult) {
 	a.Bad = a.Bad || err != nil
 }
 
-func appendUsage(a *jsonx.Appender, u *Usage) {
+// AppendUsage appends the member that usage is.
+func AppendUsage(a *jsonx.Appender, u *Usage) {
 	a.Name("usage")
 	a.Open('{')
 	a.Int("input", int64(u.Input))
@@ -245,7 +246,8 @@ func appendUsage(a *jsonx.Appender, u *Usage) {
 	a.Close('}')
 }
 
-func appendAmount(a *jsonx.Appender, name string, n *budget.Amount) {
+// AppendAmount appends a member that is an amount, unless it is zero.
+func AppendAmount(a *jsonx.Appender, name string, n *budget.Amount) {
 	if *n == (budget.Amount{}) {
 		return
 	}
