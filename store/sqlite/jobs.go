@@ -358,7 +358,7 @@ func (t *tx) endJob(u store.JobUpdate) error {
 		return nil
 	}
 	met, err := t.changed(`UPDATE jobs SET state = ?1, result = ?2, error = ?3, cancelling = 0, untold = ?4, updated = ?5, owner = '', lease = ?6
-		WHERE id = ?7 AND owner = ?8 AND epoch = ?9 AND state IN ('queued', 'running', 'waiting')`,
+		WHERE id = ?7 AND owner = ?8 AND epoch = ?9 AND state IN ('running', 'waiting')`,
 		string(j.State), string(j.Result), j.Error, j.Untold, j.Updated.UnixMicro(), j.Lease.UnixMicro(), j.ID, u.Owner, u.Epoch)
 	if met && u.Ended != nil {
 		*u.Ended = j
