@@ -40,7 +40,6 @@ var linked = []string{
 	"github.com/go-json-experiment/json",
 	"github.com/google/jsonschema-go",
 	"github.com/google/uuid",
-	"github.com/santhosh-tekuri/jsonschema/v6",
 	"github.com/tailscale/hujson",
 	"go.yaml.in/yaml/v3", // the frontmatter of skills
 	"golang.org/x/net",   // the domains of URLs that a user is to open; see linkedOf

@@ -38,15 +38,16 @@ func (b *Binder) Decode(data []byte, v any) error {
 // DecodeValid is [Schema.Validate] and [Binder.Decode], in one pass where it can be. With
 // an error, v may be set in part.
 func (b *Binder) DecodeValid(s *Schema, data []byte, v any) error {
-	if b.fields == nil || s.plan == nil || !s.plan.checkObject || at(data, 0) != '{' {
+	if b.fields == nil || s.counted || !s.plan.checkObject || at(data, 0) != '{' {
 		if err := s.Validate(data); err != nil {
 			return err
 		}
 		return b.Decode(data, v)
 	}
-	both := walker{data: data, quick: true, steps: maxPatternSteps, binder: b, into: reflect.ValueOf(v).Elem()}
+	both := s.walk(data, true)
+	both.binder, both.into = b, reflect.ValueOf(v).Elem()
 	if !both.run(s.plan) {
-		return explain(s.plan, data, s.opts.MaxProblems)
+		return s.explain(data)
 	}
 	if both.binder == nil {
 		return jsonx.Unmarshal(data, v)

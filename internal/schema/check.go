@@ -26,6 +26,13 @@ const (
 	maxPatternsSize = 50_000  // of all patterns of a schema
 )
 
+// Bounds of a value.
+const (
+	maxInstanceDepth  = 256
+	maxInstanceValues = 100_000
+	maxPatternSteps   = 16 << 20 // bytes of text times size of pattern, for one pass
+)
+
 // Dialects by their $schema, without a trailing "#" and the scheme.
 const (
 	draft2020 = "json-schema.org/draft/2020-12/schema"
@@ -47,7 +54,7 @@ type node struct {
 	ptr    string         // JSON pointer
 	object map[string]any // nil for true and false
 	bool   bool
-	ref    *node            // $ref
+	refs   []*node          // what $ref and the like lead to
 	same   []*node          // apply to the same value: allOf, if, $ref …
 	child  map[string]*node // of keywords with one subschema, properties included: by pointer below this node
 
@@ -207,10 +214,16 @@ func (c *checker) visit(ptr string, v any) (*node, error) {
 			return nil, err
 		}
 	}
+	keys := slices.Sorted(maps.Keys(n.object))
+	if !c.lenient {
+		if err := c.wellFormed(n, keys); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.visitNames(n); err != nil {
 		return nil, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(n.object)) {
+	for _, key := range keys {
 		if err := c.visitKeyword(n, key, n.object[key]); err != nil {
 			return nil, err
 		}
@@ -219,6 +232,9 @@ func (c *checker) visit(ptr string, v any) (*node, error) {
 }
 
 func (c *checker) visitKeyword(n *node, key string, v any) error {
+	if !c.lenient && !c.knows(key) {
+		return nil // what refers to it visits it
+	}
 	add := func(name string, v any, same bool) error {
 		sub, err := c.visit(n.ptr+name, v)
 		if err != nil || sub == nil {
@@ -316,11 +332,15 @@ func (c *checker) pattern(ptr, pattern string) error {
 	return nil
 }
 
+// references are the keywords that lead to a schema. The dynamic ones lead to one place
+// here, for no schema within has an $id of its own.
+var references = []string{"$ref", "$dynamicRef", "$recursiveRef"}
+
 // resolve follows the references of a node.
 func (c *checker) resolve(n *node) error {
-	for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
+	for _, key := range references {
 		v, ok := n.object[key]
-		if !ok {
+		if !ok || !c.knows(key) {
 			continue
 		}
 		ref, ok := v.(string)
@@ -332,9 +352,7 @@ func (c *checker) resolve(n *node) error {
 			return err
 		}
 		n.same = append(n.same, target)
-		if key == "$ref" {
-			n.ref = target
-		}
+		n.refs = append(n.refs, target)
 	}
 	return nil
 }

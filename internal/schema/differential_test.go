@@ -2,50 +2,39 @@ package schema
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The plan and the library must give the same verdict on whatever both can do.
-// The library is used as it comes here, without our counting formats.
-func compareVerdicts(t *testing.T, raw, value string) {
+// We and the library must give the same verdict on whatever both can do, with the plan as
+// it is and with every part of it counted.
+func compareVerdicts(t *testing.T, raw string, values ...string) {
 	t.Helper()
 	s, err := Compile([]byte(raw), nil)
 	if err != nil {
 		t.Fatalf("Compile(%s): %v", raw, err)
 	}
-	schemaDoc, err := jsonschema.UnmarshalJSON(strings.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lib := jsonschema.NewCompiler()
-	lib.UseLoader(noLoader{})
-	if err := lib.AddResource(location, schemaDoc); err != nil {
-		t.Fatal(err)
-	}
-	want, err := lib.Compile(location)
-	if err != nil {
-		t.Fatalf("the library does not compile %s: %v", raw, err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(value))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine, theirs := s.Validate([]byte(value)), want.Validate(doc)
-	if (mine == nil) != (theirs == nil) {
-		t.Fatalf("schema %s\nvalue %s\ngot  %v\nwant %v", raw, value, mine, theirs)
-	}
-	counted := generalOf(t, raw).Validate([]byte(value))
-	if (counted == nil) != (theirs == nil) {
-		t.Fatalf("schema %s\nvalue %s\ncounted %v\nwant %v", raw, value, counted, theirs)
+	theirs, counted := oracle(t, raw), countedOf(t, raw)
+	for _, value := range values {
+		want := theirs(value)
+		for _, s := range []*Schema{s, counted} {
+			got := s.Validate([]byte(value))
+			if (got == nil) != (want == nil) || got != nil && got.Error() == "" {
+				t.Fatalf("schema %s\nvalue %s\ngot  %v\nwant %v", raw, value, got, want)
+			}
+		}
 	}
 }
 
-// gen makes schemas of the plan's keywords, and values near them.
-type gen struct{ *rand.Rand }
+// gen makes schemas of the common keywords, and of all if more is set, and values near them.
+type gen struct {
+	*rand.Rand
+	more    bool
+	dialect string
+}
 
 func (g gen) pick(list ...string) string { return list[g.IntN(len(list))] }
 
@@ -89,6 +78,14 @@ func (g gen) value(depth int) string {
 	return g.scalar()
 }
 
+func (g gen) values() []string {
+	values := make([]string, 8)
+	for i := range values {
+		values[i] = g.value(3)
+	}
+	return values
+}
+
 func (g gen) schema(depth int) string {
 	if g.IntN(12) == 0 {
 		return g.pick("true", "false", "{}")
@@ -116,8 +113,15 @@ func (g gen) schema(depth int) string {
 	add(8, "minLength", count)
 	add(8, "maxLength", count)
 	add(8, "pattern", func() string { return g.pick(`"^a*$"`, `"b"`, `"\\W"`, `""`) })
-	add(8, "enum", func() string { return "[" + g.scalar() + "," + g.scalar() + "]" })
-	add(12, "const", g.scalar)
+	add(8, "enum", func() string {
+		if g.more { // draft-07 wants different values
+			return "[" + g.number() + "," + g.text() + "," + g.pick("{}", `{"a":[1,{}]}`, "[]", `["a",2]`, "null") + "]"
+		}
+		return "[" + g.scalar() + "," + g.scalar() + "]"
+	})
+	if g.dialect != draft7 { // the library heeds it beside $ref there
+		add(12, "const", g.scalar)
+	}
 	add(8, "minItems", count)
 	add(8, "maxItems", count)
 	add(8, "minProperties", count)
@@ -132,16 +136,76 @@ func (g gen) schema(depth int) string {
 		})
 		add(10, "$ref", func() string { return `"#/$defs/x"` })
 	}
+	if g.more {
+		g.addMore(depth, add)
+	}
 	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// addMore adds keywords beyond the common, of any dialect.
+func (g gen) addMore(depth int, add func(int, string, func() string)) {
+	if depth == 0 {
+		return
+	}
+	sub := func() string { return g.schema(depth - 1) }
+	some := func() string {
+		return "[" + strings.Join(slices.Collect(func(yield func(string) bool) {
+			for range 1 + g.IntN(3) {
+				if !yield(sub()) {
+					return
+				}
+			}
+		}), ",") + "]"
+	}
+	names := func() string { return g.pick(`["a"]`, `["a","b"]`, `[]`, `["c"]`) }
+	rarely, often := 14, 8
+	add(often, "allOf", some)
+	add(often, "anyOf", some)
+	add(often, "oneOf", some)
+	add(rarely, "not", sub)
+	add(often, "if", sub)
+	add(often, "then", sub)
+	add(often, "else", sub)
+	add(rarely, "patternProperties", func() string { return `{"` + g.pick("^a", "ä", "[bc]", "") + `":` + sub() + "}" })
+	add(rarely, "propertyNames", sub)
+	add(rarely, "dependentRequired", func() string { return `{"a":` + names() + `,"b":` + names() + "}" })
+	add(rarely, "dependentSchemas", func() string { return `{"a":` + sub() + "}" })
+	add(rarely, "dependencies", func() string { return `{"a":` + names() + `,"c":` + sub() + "}" })
+	add(rarely, "contains", sub)
+	add(rarely, "minContains", func() string { return g.pick("0", "1", "2.0") })
+	add(rarely, "maxContains", func() string { return g.pick("0", "1", "2") })
+	add(rarely, "uniqueItems", func() string { return g.pick("true", "false") })
+	add(rarely, "multipleOf", func() string { return g.pick("2", "0.1", "1e1", "1.5", "3e-1") })
+	add(rarely, "unevaluatedProperties", sub)
+	add(rarely, "unevaluatedItems", sub)
+	add(rarely, "additionalItems", sub)
+	add(rarely, "x-enum", func() string { return "[" + g.value(2) + "]" })
+	add(rarely, "format", func() string { return g.pick(`"date"`, `"email"`, `"regex"`, `"unknown"`) })
+	add(often, "$dynamicRef", func() string { return `"#n"` })
+	add(often, "$recursiveRef", func() string { return `"#/$defs/x"` })
+	switch g.dialect {
+	case draft2020:
+		add(rarely, "prefixItems", some)
+	default:
+		add(rarely, "prefixItems", func() string { return g.pick("true", some()) })
+	}
 }
 
 // root adds what $ref leads to; it refers to the root only through a property.
 func (g gen) root() string {
-	s := g.schema(3)
+	depth := 3
+	if g.more {
+		depth = 2
+	}
+	s := g.schema(depth)
 	if s[0] != '{' {
 		return s
 	}
 	defs := `{"$defs":{"x":{"type":` + g.pick(`"object"`, `["integer","string"]`, `"array"`) + `,"properties":{"a":{"$ref":"#"}}}}`
+	if g.more {
+		defs = `{"$schema":"https://` + g.dialect + `","$defs":{"n":{"$anchor":"n","$dynamicAnchor":"n","maxItems":2,"items":{"$ref":"#"}},"x":{"type":` +
+			g.pick(`"object"`, `["integer","string"]`, `"array"`) + `,"properties":{"a":{"$ref":"#"}}}}`
+	}
 	if s == "{}" {
 		return defs + "}"
 	}
@@ -153,36 +217,55 @@ func FuzzVerdict(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		g := gen{rand.New(rand.NewPCG(seed, 1))}
+		g := gen{Rand: rand.New(rand.NewPCG(seed, 1))}
 		raw := g.root()
-		for range 8 {
-			compareVerdicts(t, raw, g.value(3))
-		}
+		compareVerdicts(t, raw, g.values()...)
 	})
 }
 
-// The generator must produce what it is for: plans, and both verdicts.
+// moreOf generates all keywords, in one of the three dialects.
+func moreOf(seed uint64) gen {
+	return gen{rand.New(rand.NewPCG(seed, 2)), true, []string{draft2020, draft2019, draft7}[seed%3]}
+}
+
+// The same for all keywords of the three dialects.
+func FuzzMoreVerdict(f *testing.F) {
+	for seed := range uint64(200) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		g := moreOf(seed)
+		compareVerdicts(t, g.root(), g.values()...)
+	})
+}
+
+// The generators must produce what they are for: plans of either kind, and both verdicts.
 func TestGeneratorIsUseful(t *testing.T) {
-	plans, good, bad := 0, 0, 0
-	for seed := range uint64(300) {
-		g := gen{rand.New(rand.NewPCG(seed, 1))}
-		s, err := Compile([]byte(g.root()), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.plan != nil {
-			plans++
-		}
-		for range 8 {
-			if s.Validate([]byte(g.value(3))) == nil {
-				good++
-			} else {
-				bad++
+	for _, more := range []bool{false, true} {
+		counted, good, bad := 0, 0, 0
+		for seed := range uint64(300) {
+			g := gen{Rand: rand.New(rand.NewPCG(seed, 1))}
+			if more {
+				g = moreOf(seed)
+			}
+			s, err := Compile([]byte(g.root()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.counted {
+				counted++
+			}
+			for _, v := range g.values() {
+				if s.Validate([]byte(v)) == nil {
+					good++
+				} else {
+					bad++
+				}
 			}
 		}
-	}
-	if plans < 200 || good < 300 || bad < 300 {
-		t.Errorf("of 300 schemas and 2400 values: got %d plans, %d good and %d bad", plans, good, bad)
+		if good < 300 || bad < 300 || more && counted < 200 || !more && counted > 100 {
+			t.Errorf("of 300 schemas and 2400 values: got %d counted, %d good and %d bad", counted, good, bad)
+		}
 	}
 }
 
@@ -200,9 +283,37 @@ func FuzzWalk(f *testing.F) {
 		if err != nil && err.Error() == "" {
 			t.Fatalf("Validate(%q): refused without a reason", value)
 		}
-		w := walker{data: value, steps: maxPatternSteps, max: 10}
+		w := s.walk(value, false)
+		w.max = 10
 		if w.run(s.plan) != (err == nil) {
 			t.Fatalf("Validate(%q): got %v and the other pass differs", value, err)
 		}
 	})
+}
+
+// A keyword whose value has not the form that its dialect asks for makes a schema malformed
+// for us if and only if it does for the library's metaschemas. An enum of draft-07 may
+// be empty or have equal values all the same; references are another matter.
+func TestFormsAreThoseOfTheMetaschemas(t *testing.T) {
+	keywords := slices.Sorted(maps.Keys(forms))
+	for key := range partial {
+		if forms[key] == nil {
+			keywords = append(keywords, key)
+		}
+	}
+	junk := []string{`null`, `true`, `1`, `0`, `-1`, `1.5`, `2.0`, `"a"`, `"string"`, `[]`, `["a"]`, `["a","a"]`, `["string"]`, `["string","string"]`, `[1]`, `[{}]`, `[true,{}]`,
+		`{}`, `{"a":1}`, `{"a":{}}`, `{"a":["b"]}`, `{"a":["b","b"]}`, `{"a":[1]}`, `{"a":{"type":"x"}}`, `[{"type":"x"}]`, `{"type":"x"}`}
+	for _, dialect := range []string{draft7, draft2019, draft2020} {
+		for _, key := range append(keywords, "const", "default", "x-mine") {
+			for _, v := range junk {
+				raw := `{"$schema":"https://` + dialect + `","` + key + `":` + v + `}`
+				_, mine := Compile([]byte(raw), nil)
+				_, theirs := oracleCompiles(raw)
+				loose := key == "enum" && mine == nil || slices.Contains(references, key) && mine != nil
+				if (mine == nil) != (theirs == nil) && !loose {
+					t.Errorf("%s: got %v, want %v", raw, mine, theirs)
+				}
+			}
+		}
+	}
 }

@@ -5,9 +5,9 @@
 // before the schema is used, references stay inside the document, and what
 // cannot be checked is an error, never a yes (JSCH-02, JSCH-03, ROB-5).
 //
-// A compiled schema that stays within the common keywords validates the JSON
-// text itself, in one pass without allocating. Any other is handed to
-// santhosh-tekuri/jsonschema with a budget of work for each validation.
+// A compiled schema is a plan to walk along JSON text. With the common keywords
+// that is one pass without allocating. What goes beyond them may look at a value
+// again and again, and has a budget of work for each validation.
 // Dialects: 2020-12 (the default), 2019-09 and draft-07; format is asserted.
 //
 // A [Schema] may be used by any number of goroutines.

@@ -134,6 +134,11 @@ func TestHostileWork(t *testing.T) {
 		{"deep value", `{"anyOf":[{}]}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000)},
 		{"deep value, planned", `{"items":{"$ref":"#"}}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000)},
 		{"costly numbers", `{"items":{"multipleOf":0.01}}`, "[" + strings.Repeat("1e-999,", 5000) + "1]"},
+		{"long text, many subschemas", `{"allOf":[` + strings.Repeat(`{"minLength":1},`, 4000) + `{}]}`, `"` + strings.Repeat("a", 1<<20) + `"`},
+		{"long number, many subschemas", `{"allOf":[` + strings.Repeat(`{"minimum":1},`, 4000) + `{}]}`, strings.Repeat("1", 1<<20)},
+		{"much space, many subschemas", `{"allOf":[` + strings.Repeat(`{"maxProperties":1},`, 4000) + `{}]}`, "{" + strings.Repeat(" ", 1<<20) + "}"},
+		{"long name, many subschemas", `{"allOf":[` + strings.Repeat(`{"dependentRequired":{"a":["b"]}},`, 4000) + `{}]}`, `{"` + strings.Repeat("a", 1<<20) + `":1}`},
+		{"long pattern in a value", `{"format":"regex"}`, `"` + strings.Repeat("(", 2<<20) + `"`},
 		{"impossible number", `{"multipleOf":0.01}`, "1e1000000000"},
 		{"impossible number, planned", `{"minimum":1}`, "1e99999999999999999999"},
 	}
@@ -142,6 +147,15 @@ func TestHostileWork(t *testing.T) {
 		if _, ok := errors.AsType[*ValidationError](err); !ok {
 			t.Errorf("%s: got %v, want a refusal", tt.name, err)
 		}
+	}
+	// The longest ways through a schema, for the deepest value, end, and not by the stack.
+	longest, links := `{"$ref":"#/$defs/l0","$defs":{`, maxChain/2-3
+	for i := range links {
+		longest += fmt.Sprintf(`"l%d":{"anyOf":[{"$ref":"#/$defs/l%d"}]},`, i, i+1)
+	}
+	longest += fmt.Sprintf(`"l%d":{"not":{"not":{"properties":{"a":{"$ref":"#"}}}}}}}`, links)
+	if err := compile(t, longest).Validate([]byte(deep(maxInstanceDepth))); err != nil {
+		t.Errorf("the longest ways: got %v", err)
 	}
 	// The same schemas are no trouble with a value of a usual size.
 	if err := compile(t, alt("allOf")).Validate([]byte(deep(8))); err != nil {
@@ -165,26 +179,20 @@ func manyMembers(n int) string {
 	return "{" + strings.Join(p, ",") + "}"
 }
 
-// The budget counts what the library evaluates: doubling the levels of a
-// doubling schema squares the work until it is cut off.
+// The budget counts what is evaluated: doubling the levels of a doubling schema squares
+// the work until it is cut off.
 func TestBudgetCounts(t *testing.T) {
 	s := compile(t, `{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`)
 	used := func(levels int) int {
-		v, err := decode([]byte(strings.Repeat(`{"a":`, levels)+"1"+strings.Repeat("}", levels)), maxInstanceDepth, maxInstanceValues)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := s.general.pool.Get().(*counted)
-		defer s.general.pool.Put(c)
-		c.left = s.general.work
-		_ = c.schema.Validate(v)
-		return s.general.work - c.left
+		w := s.walk([]byte(strings.Repeat(`{"a":`, levels)+"1"+strings.Repeat("}", levels)), true)
+		w.run(s.plan)
+		return s.opts.MaxWork - w.left
 	}
 	if a, b := used(3), used(6); b < 6*a {
 		t.Errorf("work for 3 and 6 levels: got %d and %d, want 8 times as much", a, b)
 	}
 	// Cut off, it ends soon: what is left after the last unit is the way out.
-	if n, limit := used(60), s.general.work; n < limit || n > limit+limit/10 {
+	if n, limit := used(60), s.opts.MaxWork; n < limit || n > limit+limit/10 {
 		t.Errorf("work for 60 levels: got %d, want little more than %d", n, limit)
 	}
 }

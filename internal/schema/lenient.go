@@ -82,8 +82,8 @@ func (c *checker) unfit(n *node, key string) (string, error) {
 			return "", nil
 		}
 	}
-	if form, known := forms[key]; known && !form.fits(v) {
-		return "it is not " + form.name, nil
+	if form := forms[key]; form != nil {
+		return form.wrong(v), nil
 	}
 	return "", nil
 }
@@ -106,8 +106,8 @@ func (c *checker) mendPatterns(ptr string, entries map[string]any) error {
 		if err != nil {
 			return err
 		}
-		if reason == "" && !isSchema(entries[name]) {
-			reason = "it is not a schema"
+		if reason == "" {
+			reason = schemaForm.wrong(entries[name])
 		}
 		if reason != "" {
 			c.skip(appendToken(ptr, name), reason, true)
@@ -121,87 +121,9 @@ func (c *checker) mendPatterns(ptr string, entries map[string]any) error {
 // mendMembers lets a property be anything whose schema is none.
 func (c *checker) mendMembers(ptr string, members map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if !isSchema(members[name]) {
-			c.skip(appendToken(ptr, name), "it is not a schema", true)
+		if reason := schemaForm.wrong(members[name]); reason != "" {
+			c.skip(appendToken(ptr, name), reason, true)
 			members[name] = true
 		}
 	}
-}
-
-func isSchema(v any) bool {
-	switch v.(type) {
-	case map[string]any, bool:
-		return true
-	}
-	return false
-}
-
-// form is what the value of a keyword must be, in all dialects.
-type form struct {
-	name string
-	fits func(any) bool
-}
-
-var forms = formsByKeyword(map[*form][]string{
-	{"a string", isText}:         {"title", "description", "$comment", "$id", "$anchor", "$ref", "$dynamicRef", "pattern", "format", "contentEncoding", "contentMediaType"},
-	{"true or false", isBool}:    {"readOnly", "writeOnly", "deprecated", "uniqueItems"},
-	{"a list", isList}:           {"examples"},
-	{"a list of values", isEnum}: {"enum"},
-	{"a list of different names", func(v any) bool { return isList(v) && stringList(v) }}:           {"required"},
-	{"a number", func(v any) bool { _, ok := boundOf(v); return ok }}:                               {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
-	{"a number above zero", isStep}:                                                                 {"multipleOf"},
-	{"a whole number from 0", isCount}:                                                              {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"},
-	{"a type or a list of types", func(v any) bool { _, ok := typesOf(v); return ok }}:              {"type"},
-	{"a schema", isSchema}:                                                                          {"not", "if", "then", "else", "additionalProperties", "additionalItems", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema"},
-	{"a list of schemas", isSchemas}:                                                                {"allOf", "anyOf", "oneOf", "prefixItems"},
-	{"a schema or a list of schemas", func(v any) bool { return isSchema(v) || isSchemas(v) }}:      {"items"},
-	{"an object of schemas", isMap}:                                                                 {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"},
-	{"an object of lists of names", func(v any) bool { return isDependencies(v, false) }}:           {"dependentRequired"},
-	{"an object of schemas or lists of names", func(v any) bool { return isDependencies(v, true) }}: {"dependencies"},
-})
-
-func formsByKeyword(groups map[*form][]string) map[string]*form {
-	all := map[string]*form{}
-	for form, keys := range groups {
-		for _, key := range keys {
-			all[key] = form
-		}
-	}
-	return all
-}
-
-func isText(v any) bool { _, ok := v.(string); return ok }
-func isBool(v any) bool { _, ok := v.(bool); return ok }
-func isList(v any) bool { _, ok := v.([]any); return ok }
-func isMap(v any) bool  { _, ok := v.(map[string]any); return ok }
-
-func isEnum(v any) bool {
-	list, _ := v.([]any)
-	return len(list) > 0
-}
-
-func isSchemas(v any) bool {
-	list, _ := v.([]any)
-	return len(list) > 0 && !slices.ContainsFunc(list, func(v any) bool { return !isSchema(v) })
-}
-
-func isCount(v any) bool {
-	b, ok := boundOf(v)
-	return ok && b.value.sign() >= 0 && b.value.integral()
-}
-
-func isStep(v any) bool {
-	b, ok := boundOf(v)
-	return ok && b.value.sign() > 0
-}
-
-func isDependencies(v any, schemas bool) bool {
-	m, ok := v.(map[string]any)
-	for _, v := range m {
-		if isList(v) && stringList(v) || schemas && isSchema(v) {
-			continue
-		}
-		return false
-	}
-	return ok
 }

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -31,8 +30,11 @@ type plan struct {
 	minLength int
 	maxLength int
 	pattern   *pattern
+	format    *format
 
 	minimum, maximum, above, below *bound
+
+	more *more // nil if the keywords above are all; then there is no ref
 
 	// What the keywords above ask of which kind of value, so that the rest is skipped unread.
 	checkObject, checkArray, checkString, checkNumber bool
@@ -68,10 +70,11 @@ var typeNames = []typeName{
 	{typeString, "string"}, {typeInteger, "integer"}, {typeNumber, "number"},
 }
 
-// enum is the set of allowed scalars.
+// enum is the set of allowed values.
 type enum struct {
 	strings map[string]bool
 	numbers map[string]bool // by decimal.appendKey
+	others  map[string]bool // objects and arrays, by appendCanonical
 	words   types           // null
 	yes, no bool
 	shown   []string // as JSON
@@ -89,56 +92,28 @@ type pattern struct {
 	size int // instructions
 }
 
-// others are the constraining keywords of all dialects that a plan cannot have. Any other
-// name is not a keyword and is ignored, as the standard says.
-var others = map[string]bool{
-	"allOf": true, "anyOf": true, "oneOf": true, "not": true, "if": true, "then": true, "else": true,
-	"patternProperties": true, "propertyNames": true, "dependencies": true, "dependentSchemas": true,
-	"dependentRequired": true, "unevaluatedProperties": true, "unevaluatedItems": true, "prefixItems": true,
-	"additionalItems": true, "contains": true, "minContains": true, "maxContains": true, "uniqueItems": true,
-	"multipleOf": true, "contentSchema": true, "$dynamicRef": true, "$dynamicAnchor": true,
-	"$recursiveRef": true, "$recursiveAnchor": true, "$vocabulary": true,
-}
-
-// formats are those that the general validator asserts.
-var formats = []string{
-	"regex", "json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname",
-	"email", "date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
-}
-
-// planOf returns nil if the schema uses more than a plan can do, or is wrong in
-// a way that the general validator will put into words.
-func planOf(doc *document) *plan {
-	p := planner{doc: doc, made: map[*node]*plan{}}
-	root := p.plan(doc.root)
-	if p.cannot {
-		return nil
-	}
-	return root
-}
-
+// planner makes plans of the nodes of a document, whose keywords have the form they must have.
 type planner struct {
-	doc    *document
-	made   map[*node]*plan
-	cannot bool
+	doc     *document
+	made    map[*node]*plan
+	counted bool // a plan has more than the common keywords
 }
 
 // plan makes the plan of a subschema once; it may be part of itself.
 func (p *planner) plan(n *node) *plan {
-	if made := p.made[n]; made != nil || p.cannot {
+	if made := p.made[n]; made != nil {
 		return made
 	}
 	made := &plan{maxProps: -1, maxItems: -1, maxLength: -1, never: n.object == nil && !n.bool}
 	p.made[n] = made
-	if n.ref != nil {
-		made.ref = p.plan(n.ref)
-		if p.doc.dialect == draft7 { // the rest does not count
-			return made
-		}
+	if p.doc.dialect == draft7 && len(n.refs) > 0 { // the rest does not count
+		made.ref = p.plan(n.refs[0])
+		return made
 	}
 	for key, v := range n.object {
-		if p.keyword(made, n, key, v); p.cannot {
-			return nil
+		if p.doc.knows(key) {
+			p.keyword(made, n, key, v)
+			p.keywordMore(made, n, key, v)
 		}
 	}
 	p.finish(made, n)
@@ -146,106 +121,62 @@ func (p *planner) plan(n *node) *plan {
 }
 
 func (p *planner) keyword(to *plan, n *node, key string, v any) {
-	ok := true
 	switch key {
 	case "type":
-		to.types, ok = typesOf(v)
+		to.types, _ = typesOf(v)
 	case "properties":
-		ok = p.properties(to, n, v)
-	case "required":
-		ok = stringList(v)
+		p.properties(to, n, v)
 	case "additionalProperties":
-		to.extra, ok = p.sub(n, "/"+key)
+		to.extra = p.sub(n, key)
 	case "items":
-		to.items, ok = p.sub(n, "/"+key)
+		to.items = p.sub(n, key) // nil for a list
 	case "enum":
-		list, isList := v.([]any)
-		if ok = isList && len(list) > 0 && n.object["const"] == nil; ok {
-			to.enum = enumOf(list)
-			ok = to.enum != nil
-		}
-	case "const":
-		to.enum = enumOf([]any{v})
-		_, both := n.object["enum"]
-		ok = to.enum != nil && !both
+		list, _ := v.([]any)
+		to.enum = enumOf(list)
 	case "minimum":
-		to.minimum, ok = boundOf(v)
+		to.minimum = boundOf(v)
 	case "maximum":
-		to.maximum, ok = boundOf(v)
+		to.maximum = boundOf(v)
 	case "exclusiveMinimum":
-		to.above, ok = boundOf(v)
+		to.above = boundOf(v)
 	case "exclusiveMaximum":
-		to.below, ok = boundOf(v)
+		to.below = boundOf(v)
 	case "minLength":
-		to.minLength, ok = countOf(v)
+		to.minLength = countOf(v)
 	case "maxLength":
-		to.maxLength, ok = countOf(v)
+		to.maxLength = countOf(v)
 	case "minItems":
-		to.minItems, ok = countOf(v)
+		to.minItems = countOf(v)
 	case "maxItems":
-		to.maxItems, ok = countOf(v)
+		to.maxItems = countOf(v)
 	case "minProperties":
-		to.minProps, ok = countOf(v)
+		to.minProps = countOf(v)
 	case "maxProperties":
-		to.maxProps, ok = countOf(v)
+		to.maxProps = countOf(v)
 	case "pattern":
-		to.pattern, ok = patternOf(v)
+		to.pattern = patternOf(v.(string))
 	case "format":
-		s, isString := v.(string)
-		ok = isString && !slices.Contains(formats, s)
-	case "$ref":
-	default:
-		ok = annotation(key, v)
+		to.format = formats[v.(string)] // nil for others, which do not constrain
 	}
-	p.cannot = p.cannot || !ok
 }
 
-// annotation reports whether a keyword does not constrain and has the form it must have.
-func annotation(key string, v any) bool {
-	switch key {
-	case "title", "description", "$comment", "$schema", "$id", "$anchor", "contentEncoding", "contentMediaType":
-		_, ok := v.(string)
-		return ok
-	case "readOnly", "writeOnly", "deprecated":
-		_, ok := v.(bool)
-		return ok
-	case "examples":
-		_, ok := v.([]any)
-		return ok
-	case "$defs", "definitions":
-		m, ok := v.(map[string]any)
-		for _, sub := range m {
-			switch sub.(type) {
-			case map[string]any, bool:
-			default:
-				return false
-			}
-		}
-		return ok
+// sub is the plan of the subschema at keys below n, nil if there is none.
+func (p *planner) sub(n *node, keys ...string) *plan {
+	at := ""
+	for _, key := range keys {
+		at = appendToken(at, key)
 	}
-	return !others[key]
+	if child := n.child[at]; child != nil {
+		return p.plan(child)
+	}
+	return nil
 }
 
-// sub is the plan of the one subschema of a keyword.
-func (p *planner) sub(n *node, at string) (*plan, bool) {
-	child := n.child[at]
-	if child == nil {
-		return nil, false // a list, or not a schema at all
-	}
-	made := p.plan(child)
-	return made, made != nil
-}
-
-func (p *planner) properties(to *plan, n *node, v any) bool {
-	members, ok := v.(map[string]any)
+func (p *planner) properties(to *plan, n *node, v any) {
+	members, _ := v.(map[string]any)
 	for name := range members {
-		sub, fits := p.sub(n, appendToken("/properties", name))
-		if !fits {
-			return false
-		}
-		to.properties = append(to.properties, property{name, sub, true})
+		to.properties = append(to.properties, property{name, p.sub(n, "properties", name), true})
 	}
-	return ok
 }
 
 // finish orders the properties and notes which kinds of value need a look.
@@ -253,7 +184,7 @@ func (p *planner) finish(to *plan, n *node) {
 	list, _ := n.object["required"].([]any)
 	needed := map[string]bool{}
 	for _, v := range list {
-		name, _ := v.(string) // stringList has seen it
+		name, _ := v.(string)
 		needed[name] = true
 		if n.child[appendToken("/properties", name)] == nil {
 			to.properties = append(to.properties, property{name: name})
@@ -270,16 +201,18 @@ func (p *planner) finish(to *plan, n *node) {
 			to.index[q.name] = i
 		}
 		if needed[q.name] {
-			if i >= 64 {
-				p.cannot = true
-				return
+			if i < 64 {
+				to.required |= 1 << i
+			} else {
+				x := p.more(to)
+				x.required = append(x.required, q.name)
 			}
-			to.required |= 1 << i
 		}
 	}
+	p.finishMore(to, n)
 	to.checkObject = len(to.properties) > 0 || to.extra != nil || to.minProps > 0 || to.maxProps >= 0
 	to.checkArray = to.items != nil || to.minItems > 0 || to.maxItems >= 0
-	to.checkString = to.minLength > 0 || to.maxLength >= 0 || to.pattern != nil
+	to.checkString = to.minLength > 0 || to.maxLength >= 0 || to.pattern != nil || to.format != nil
 	to.checkNumber = to.minimum != nil || to.maximum != nil || to.above != nil || to.below != nil
 }
 
@@ -309,22 +242,9 @@ func typesOf(v any) (types, bool) {
 	return set, set != 0
 }
 
-func stringList(v any) bool {
-	list, ok := v.([]any)
-	seen := map[any]bool{}
-	for _, v := range list {
-		if _, text := v.(string); !text || seen[v] {
-			return false
-		}
-		seen[v] = true
-	}
-	return ok
-}
-
-// enumOf returns nil if a value is an object or an array.
 func enumOf(values []any) *enum {
 	e := &enum{strings: map[string]bool{}, numbers: map[string]bool{}, shown: literals(values)}
-	for _, v := range values {
+	for i, v := range values {
 		switch v := v.(type) {
 		case nil:
 			e.words |= typeNull
@@ -333,47 +253,43 @@ func enumOf(values []any) *enum {
 		case string:
 			e.strings[v] = true
 		case json.Number:
-			d, ok := parseDecimal([]byte(v))
-			if !ok {
-				return nil
-			}
+			d, _ := parseDecimal([]byte(v))
 			e.numbers[string(d.appendKey(nil))] = true
 		default:
-			return nil
+			if e.others == nil {
+				e.others = map[string]bool{}
+			}
+			key, _ := appendCanonical(nil, []byte(e.shown[i]), 0)
+			e.others[string(key)] = true
 		}
 	}
 	return e
 }
 
-func boundOf(v any) (*bound, bool) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return nil, false
-	}
-	d, ok := parseDecimal([]byte(n))
-	b := &bound{value: d, shown: string(n)}
-	b.small, b.plain = plainInt([]byte(n))
-	return b, ok
-}
-
-// countOf reads a bound that must be a plain number from 0.
-func countOf(v any) (int, bool) {
+func boundOf(v any) *bound {
 	n, _ := v.(json.Number)
-	i, err := strconv.ParseUint(string(n), 10, 31)
-	return int(i), err == nil
+	b := &bound{shown: string(n)}
+	b.value, _ = parseDecimal([]byte(n))
+	b.small, b.plain = plainInt([]byte(n))
+	return b
 }
 
-func patternOf(v any) (*pattern, bool) {
-	s, ok := v.(string)
-	if !ok {
-		return nil, false
+const maxCount = 1 << 27 // more than a value may have of anything
+
+// countOf reads a whole number from 0, which may be written with a point or an exponent.
+func countOf(v any) int {
+	d := boundOf(v).value
+	n := 0
+	for i := range d.exp {
+		if n = n*10 + int(d.digit(i)-'0'); n > maxCount {
+			return maxCount
+		}
 	}
-	re, err := regexp.Compile(s)
-	if err != nil {
-		return nil, false
-	}
-	return &pattern{re, patternSize(s)}, true
+	return n
 }
+
+// patternOf makes a pattern that the checker has parsed.
+func patternOf(s string) *pattern { return &pattern{regexp.MustCompile(s), patternSize(s)} }
 
 // patternSize is the number of instructions of a pattern that check has seen.
 func patternSize(s string) int {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -66,6 +67,21 @@ func list(items []string) string {
 	return strings.Join(short, ", ") + rest
 }
 
+// literals are values as JSON, for a message.
+func literals(values []any) []string {
+	all := make([]string, 0, len(values))
+	for _, v := range values {
+		var b strings.Builder
+		e := json.NewEncoder(&b) // jsonx would write a json.Number as a string
+		e.SetEscapeHTML(false)
+		if e.Encode(v) != nil {
+			fmt.Fprint(&b, v)
+		}
+		all = append(all, strings.TrimSuffix(b.String(), "\n"))
+	}
+	return all
+}
+
 // appendToken appends one step of a JSON pointer (RFC 6901).
 func appendToken(ptr, token string) string {
 	if strings.ContainsAny(token, "~/") {
@@ -74,7 +90,7 @@ func appendToken(ptr, token string) string {
 	return ptr + "/" + token
 }
 
-// Texts that both validators use.
+// Texts of problems.
 func msgType(want []string, got string) string {
 	return "must be " + strings.Join(want, " or ") + ", is " + got
 }

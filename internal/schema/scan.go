@@ -2,6 +2,8 @@ package schema
 
 import (
 	"bytes"
+	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -143,4 +145,83 @@ func unquote(lit []byte) []byte {
 		return lit
 	}
 	return s
+}
+
+// measure says why a value is not looked at again and again, "" if it may be.
+func measure(data []byte) string {
+	if !jsonx.Valid(data) {
+		return "the value " + errNotJSON.Error()
+	}
+	depth, values := 0, 0
+	for i := 0; i < len(data); {
+		switch data[i] {
+		case '{', '[':
+			depth++
+			values++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		case ':': // a name is no value
+			values--
+			i++
+		case ',', ' ', '\t', '\n', '\r':
+			i++
+		case '"':
+			values++
+			i = max(stringEnd(data, i), i+1)
+		default:
+			values++
+			i = scalarEnd(data, i)
+		}
+		switch {
+		case depth > maxInstanceDepth:
+			return "the value " + errDepth.Error()
+		case values > maxInstanceValues:
+			return "the value " + errValues.Error()
+		}
+	}
+	return ""
+}
+
+// appendCanonical appends a text that equal values share, of the valid JSON value at i. It
+// returns the index behind the value, or -1 if a number in it cannot be compared.
+func appendCanonical(dst, data []byte, i int) ([]byte, int) {
+	switch c := at(data, i); c {
+	case '{', '[':
+		var parts []string
+		d := decoder{data: data, i: i}
+		for d.next(c + 2) { // the closing bracket stands two behind the opening one
+			var part []byte
+			if c == '{' {
+				part, d.i = appendCanonical(nil, data, d.i)
+				d.next(0)
+			}
+			if part, d.i = appendCanonical(part, data, d.i); d.i < 0 {
+				return dst, -1
+			}
+			parts = append(parts, string(part))
+		}
+		if c == '{' {
+			slices.Sort(parts)
+		}
+		dst = append(dst, c)
+		for _, part := range parts {
+			dst = append(append(dst, part...), ',')
+		}
+		return append(dst, c+2), d.i
+	case '"':
+		end := max(stringEnd(data, i), i+1)
+		text := unquote(data[i:end])
+		dst = strconv.AppendInt(append(dst, c), int64(len(text)), 10)
+		return append(append(dst, c), text...), end
+	case 't', 'f', 'n':
+		return append(dst, c), scalarEnd(data, i)
+	}
+	end := scalarEnd(data, i)
+	n, ok := parseDecimal(data[i:end])
+	if !ok {
+		return dst, -1
+	}
+	return n.appendKey(dst), end
 }

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
@@ -16,8 +19,8 @@ var ErrSkipped = errors.New("keyword is not checked")
 type Options struct {
 	// MaxProblems bounds the problems one validation reports. Zero means 10.
 	MaxProblems int
-	// MaxWork bounds one validation by a schema that needs the general
-	// validator: about one unit for each value and subschema that meet. Zero
+	// MaxWork bounds one validation by a schema that has more than the common
+	// keywords: about one unit for each value and subschema that meet. Zero
 	// means 250,000. What would take more does not validate.
 	MaxWork int
 	// Lenient takes a schema that is not quite valid: a keyword that cannot be
@@ -43,8 +46,8 @@ type Schema struct {
 	opts     Options
 	defaults map[string]json.RawMessage
 	skipped  []*Error
-	plan     *plan    // nil if the schema uses more than the common keywords
-	general  *general // nil if plan is not
+	plan     *plan
+	counted  bool // the plan has more than the common keywords somewhere
 }
 
 // Compile checks a schema against the bounds of this package and prepares it.
@@ -56,13 +59,8 @@ func Compile(raw json.RawMessage, o *Options) (*Schema, error) {
 		return nil, err
 	}
 	s.defaults = defaults(s.raw)
-	if s.plan = planOf(doc); s.plan != nil {
-		return s, nil
-	}
-	s.general, err = compileGeneral(doc, s.opts.MaxWork)
-	if err != nil {
-		return nil, err
-	}
+	p := planner{doc: doc, made: map[*node]*plan{}}
+	s.plan, s.counted = p.plan(doc.root), p.counted
 	return s, nil
 }
 
@@ -93,14 +91,41 @@ func (s *Schema) Defaults() map[string]json.RawMessage { return s.defaults }
 // before (it is refused, not trusted, where it turns out malformed). The error
 // is a [*ValidationError] whose text tells a model what to mend.
 func (s *Schema) Validate(instance []byte) error {
-	if s.plan == nil {
-		return s.general.validate(instance, s.opts.MaxProblems)
+	if s.counted {
+		if reason := measure(instance); reason != "" {
+			return oneProblem("%s", reason)
+		}
 	}
-	quick := walker{data: instance, quick: true, steps: maxPatternSteps}
+	quick := s.walk(instance, true)
 	if quick.run(s.plan) {
 		return nil
 	}
-	return explain(s.plan, instance, s.opts.MaxProblems)
+	return s.explain(instance)
+}
+
+func (s *Schema) walk(instance []byte, quick bool) walker {
+	w := walker{data: instance, quick: quick, steps: maxPatternSteps, left: math.MaxInt, refused: stop}
+	if s.counted {
+		w.left = s.opts.MaxWork
+	}
+	return w
+}
+
+// explain lists the problems of a value that the quick pass refused.
+func (s *Schema) explain(instance []byte) error {
+	w := s.walk(instance, false)
+	w.max = s.opts.MaxProblems
+	w.run(s.plan)
+	switch {
+	case w.left < 0 && len(w.problems) > 0:
+		w.more = true
+	case w.broken != "":
+		return oneProblem("%s", w.broken)
+	}
+	if s.counted { // what is wrong with a value comes before what is with its parts
+		slices.SortStableFunc(w.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	}
+	return &ValidationError{w.problems, w.more}
 }
 
 // defaults reads properties.*.default of a schema that is known to be valid JSON.

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -16,6 +17,7 @@ type walker struct {
 	quick bool
 	depth int
 	steps int // of patterns that are left
+	left  int // units of work
 
 	// binder decodes the members of the outermost object on the way, into a struct; nil
 	// if nothing is to be decoded, or once only the codec can do it.
@@ -23,6 +25,7 @@ type walker struct {
 	into   reflect.Value
 
 	broken   string // why the text cannot be checked at all
+	refused  int    // where the last value stands that was of a wrong type or not in an enum
 	problems []Problem
 	path     []string // of the value at hand; not kept in the quick pass
 	max      int
@@ -31,16 +34,6 @@ type walker struct {
 
 // stop is the position that ends a walk.
 const stop = -1
-
-// explain lists the problems of a value that the quick pass refused.
-func explain(p *plan, instance []byte, max int) error {
-	w := walker{data: instance, steps: maxPatternSteps, max: max}
-	w.run(p)
-	if w.broken != "" {
-		return oneProblem("%s", w.broken)
-	}
-	return &ValidationError{w.problems, w.more}
-}
 
 // run reports whether the text is one value that follows the plan.
 func (w *walker) run(p *plan) bool {
@@ -58,15 +51,18 @@ func (w *walker) wrong(i int, message string) int {
 	if w.quick {
 		return stop
 	}
-	if len(w.problems) >= w.max {
-		w.more = true
-		return stop
-	}
 	path := ""
 	for _, t := range w.path {
 		path = appendToken(path, t)
 	}
-	w.problems = append(w.problems, Problem{path, message})
+	switch p := (Problem{path, message}); {
+	case slices.Contains(w.problems, p):
+	case len(w.problems) >= w.max:
+		w.more = true
+		return stop
+	default:
+		w.problems = append(w.problems, p)
+	}
 	return i
 }
 
@@ -79,6 +75,9 @@ func (w *walker) malformed() int {
 func (w *walker) value(p *plan, i int) int {
 	end := i
 	for ; p != nil; p = p.ref { // the plan and what it refers to apply to the same value
+		if p.more != nil {
+			return w.whole(p, i, nil)
+		}
 		if end = w.one(p, i); end == stop {
 			return stop
 		}
@@ -94,11 +93,19 @@ func (w *walker) skip(i int) int {
 	if end < 0 {
 		return w.malformed()
 	}
+	w.left -= (end - i) / bytesPerUnit
 	return end
 }
 
-// one checks the value at i against one plan.
+// bytesPerUnit are the bytes that are passed over for a unit of work. A scalar that is
+// looked at takes one for each 64.
+const bytesPerUnit = 256
+
+// one checks the value at i against the common keywords of one plan.
 func (w *walker) one(p *plan, i int) int {
+	if w.left--; w.left < 0 {
+		return w.spent()
+	}
 	c := at(w.data, i)
 	if p.never {
 		if end := w.skip(i); end == stop || w.quick {
@@ -109,7 +116,7 @@ func (w *walker) one(p *plan, i int) int {
 	}
 	switch c {
 	case '{':
-		if w.unfit(p, typeObject) {
+		if w.unfit(p, typeObject) || p.enum != nil && !w.inEnum(p.enum, i) {
 			return w.refuse(p, i, "object")
 		}
 		if !p.checkObject {
@@ -117,7 +124,7 @@ func (w *walker) one(p *plan, i int) int {
 		}
 		return w.object(p, i)
 	case '[':
-		if w.unfit(p, typeArray) {
+		if w.unfit(p, typeArray) || p.enum != nil && !w.inEnum(p.enum, i) {
 			return w.refuse(p, i, "array")
 		}
 		if !p.checkArray {
@@ -132,11 +139,8 @@ func (w *walker) one(p *plan, i int) int {
 	return w.number(p, i)
 }
 
-// unfit reports whether the plan does not take values of this type, or no such
-// value can be in its enum of scalars.
-func (w *walker) unfit(p *plan, t types) bool {
-	return p.types != 0 && p.types&t == 0 || p.enum != nil && t&(typeObject|typeArray) != 0
-}
+// unfit reports whether the plan does not take values of this type.
+func (w *walker) unfit(p *plan, t types) bool { return p.types != 0 && p.types&t == 0 }
 
 // refuse reports a wrong type, or a value that is not in the enum.
 func (w *walker) refuse(p *plan, i int, got string) int {
@@ -144,6 +148,7 @@ func (w *walker) refuse(p *plan, i int, got string) int {
 	if end == stop || w.quick {
 		return stop
 	}
+	w.refused = i
 	if p.enum != nil {
 		return w.wrong(end, msgEnum(p.enum.shown))
 	}
@@ -161,13 +166,14 @@ func (t types) names() (names []string) {
 
 // object checks the members of the object that opens at i.
 func (w *walker) object(p *plan, i int) int {
+	first := i
 	if i = w.open(i); i == stop {
 		return stop
 	}
 	var seen uint64
 	count := 0
 	if at(w.data, i) == '}' {
-		return w.closeObject(p, i, seen, count)
+		return w.closeObject(p, first, i, seen, count)
 	}
 	for {
 		if at(w.data, i) != '"' {
@@ -202,7 +208,7 @@ func (w *walker) object(p *plan, i int) int {
 		case ',':
 			i = skipSpace(w.data, i+1)
 		case '}':
-			return w.closeObject(p, i, seen, count)
+			return w.closeObject(p, first, i, seen, count)
 		default:
 			return w.malformed()
 		}
@@ -235,8 +241,9 @@ func (w *walker) member(p *plan, k int, name []byte, i int) int {
 	return i
 }
 
-// closeObject checks what can be said at the closing brace at i.
-func (w *walker) closeObject(p *plan, i int, seen uint64, count int) int {
+// closeObject checks what can be said at the brace at i that closes the one at first.
+func (w *walker) closeObject(p *plan, first, i int, seen uint64, count int) int {
+	w.left -= count/4 + (i-first)/bytesPerUnit
 	w.depth--
 	i++
 	if missing := p.required &^ seen; missing != 0 {
@@ -301,12 +308,13 @@ func (w *walker) open(i int) int {
 
 // array checks the items of the array that opens at i.
 func (w *walker) array(p *plan, i int) int {
+	first := i
 	if i = w.open(i); i == stop {
 		return stop
 	}
 	count := 0
 	for at(w.data, i) != ']' {
-		if i = w.item(p, count, i); i == stop {
+		if i = w.item(p.items, count, i); i == stop {
 			return stop
 		}
 		count++
@@ -321,6 +329,7 @@ func (w *walker) array(p *plan, i int) int {
 			return w.malformed()
 		}
 	}
+	w.left -= count/4 + (i-first)/bytesPerUnit
 	w.depth--
 	i++
 	if count < p.minItems || p.maxItems >= 0 && count > p.maxItems {
@@ -332,15 +341,13 @@ func (w *walker) array(p *plan, i int) int {
 	return i
 }
 
+// item checks item k at i.
 func (w *walker) item(p *plan, k, i int) int {
-	if p.items == nil {
-		return w.skip(i)
-	}
-	if w.quick {
-		return w.value(p.items, i)
+	if p == nil || w.quick {
+		return w.value(p, i)
 	}
 	w.path = append(w.path, strconv.Itoa(k))
-	i = w.value(p.items, i)
+	i = w.value(p, i)
 	w.path = w.path[:len(w.path)-1]
 	return i
 }
@@ -351,13 +358,14 @@ func (w *walker) text(p *plan, i int) int {
 	if end < 0 {
 		return w.malformed()
 	}
-	if w.unfit(p, typeString) {
+	if w.left -= (end - i) / 64; w.unfit(p, typeString) {
 		return w.refuse(p, i, "string")
 	}
 	if p.enum != nil && !p.enum.hasString(w.data[i:end]) {
 		if w.quick {
 			return stop
 		}
+		w.refused = i
 		if end = w.wrong(end, msgEnum(p.enum.shown)); end == stop {
 			return stop
 		}
@@ -389,27 +397,47 @@ func (w *walker) stringBounds(p *plan, start, end int) int {
 			}
 		}
 	}
-	if p.pattern == nil {
-		return end
-	}
-	if w.steps -= p.pattern.size * (1 + len(inside)); w.steps < 0 {
-		w.broken = "the text is too long to be held against its pattern"
-		return stop
-	}
-	if !p.pattern.matches(w.data[start:start+len(inside)+2], inside) {
-		if w.quick {
+	if p.pattern != nil && !w.matches(p.pattern, w.plain(start, end)) {
+		if w.quick || w.broken != "" {
 			return stop
 		}
-		return w.wrong(end, msgPattern(p.pattern.String()))
+		if end = w.wrong(end, msgPattern(p.pattern.String())); end == stop {
+			return stop
+		}
+	}
+	if p.format != nil && !w.has(p.format, w.plain(start, end)) {
+		if w.quick || w.broken != "" {
+			return stop
+		}
+		return w.wrong(end, "must be a valid "+p.format.name)
 	}
 	return end
 }
 
-func (p *pattern) matches(lit, inside []byte) bool {
-	if escaped(inside) {
-		inside = unquote(lit)
+// plain is the text of the string literal from start to end.
+func (w *walker) plain(start, end int) []byte {
+	if inside := w.data[start+1 : end-1]; !escaped(inside) {
+		return inside
 	}
-	return p.Match(inside)
+	return unquote(w.data[start:end])
+}
+
+// matches reports whether a text matches, within the steps that are left.
+func (w *walker) matches(p *pattern, text []byte) bool {
+	return w.step(p.size*(1+len(text))) && p.Match(text)
+}
+
+// has reports whether a text has a format, within the steps that are left.
+func (w *walker) has(f *format, text []byte) bool {
+	return w.step(f.steps*len(text)) && f.fits(string(text))
+}
+
+func (w *walker) step(n int) bool {
+	if w.steps -= n; w.steps < 0 {
+		w.broken = "the text is too long to be held against its pattern"
+		return false
+	}
+	return true
 }
 
 // word checks true, false or null.
@@ -439,6 +467,7 @@ func (w *walker) number(p *plan, i int) int {
 	if i >= len(w.data) {
 		return w.malformed()
 	}
+	w.left -= (end - i) / 64
 	lit := w.data[i:end]
 	small, plain := plainInt(lit)
 	if plain && p.enum == nil && (p.types == 0 || p.types&(typeInteger|typeNumber) != 0) {
