@@ -162,23 +162,28 @@ func (c *ClientCapabilities) For(v Version) *ClientCapabilities {
 	if c == nil {
 		return nil
 	}
-	d := *c
+	d := *c // inlined: where the copy does not outlive the caller it takes no memory
+	d.limitTo(v)
+	return &d
+}
+
+// limitTo changes c into c.For(v).
+func (c *ClientCapabilities) limitTo(v Version) {
 	if !v.Has(FeatureCoreTasks) {
-		d.Tasks = nil
+		c.Tasks = nil
 	}
-	if d.Roots != nil && !v.Has(FeatureHandshake) {
-		d.Roots = &RootsCapability{Extra: d.Roots.Extra}
+	if c.Roots != nil && !v.Has(FeatureHandshake) {
+		c.Roots = &RootsCapability{Extra: c.Roots.Extra}
 	}
-	if d.Sampling != nil && !v.Has(FeatureSamplingTools) {
-		d.Sampling = &SamplingCapability{Extra: d.Sampling.Extra}
+	if c.Sampling != nil && !v.Has(FeatureSamplingTools) {
+		c.Sampling = &SamplingCapability{Extra: c.Sampling.Extra}
 	}
 	switch {
 	case !v.Has(FeatureElicitation), !v.Has(FeatureURLElicitation) && !c.ElicitForm():
-		d.Elicitation = nil
-	case d.Elicitation != nil && !v.Has(FeatureURLElicitation):
-		d.Elicitation = &ElicitationCapability{Extra: d.Elicitation.Extra}
+		c.Elicitation = nil
+	case c.Elicitation != nil && !v.Has(FeatureURLElicitation):
+		c.Elicitation = &ElicitationCapability{Extra: c.Elicitation.Extra}
 	}
-	return &d
 }
 
 // For returns c without what revision v does not have.

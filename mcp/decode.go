@@ -15,15 +15,26 @@ type validator interface{ Validate() error }
 // errors; nesting is bounded), and complete: if v has a Validate method, its
 // error is returned. Unknown members are kept or ignored.
 func Unmarshal(data []byte, v any) error {
-	s := scanner{data: data}
-	if !s.document(plainObject) { // also bounds the depth, before anything recurses
-		return fmt.Errorf("invalid JSON at byte %d: %s", s.pos, s.fault)
+	if err := strict(data); err != nil { // it also bounds the depth, before anything recurses
+		return err
 	}
 	if err := jsonx.Unmarshal(data, v); err != nil {
 		return err
 	}
 	if v, ok := v.(validator); ok {
 		return v.Validate()
+	}
+	return nil
+}
+
+// strict returns an error for data that is not one JSON value by the rules of [Scan].
+func strict(data []byte) error {
+	w := workspaces.Get().(*workspace)
+	defer w.release()
+	s := &w.scanner
+	s.data = data
+	if !s.document(plainObject) {
+		return fmt.Errorf("invalid JSON at byte %d: %s", s.pos, s.fault)
 	}
 	return nil
 }

@@ -185,12 +185,7 @@ type EmptyResult struct {
 }
 
 // Valid reports whether raw is one JSON value by the rules of [Scan].
-func Valid(raw []byte) bool {
-	w := workspaces.Get().(*workspace)
-	defer w.release()
-	w.scanner.data = raw
-	return w.scanner.document(plainObject)
-}
+func Valid(raw []byte) bool { return strict(raw) == nil }
 
 // appendRaw appends valid JSON on one line: a line break in it can only be
 // space between tokens, and becomes a blank.

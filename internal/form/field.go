@@ -1,6 +1,7 @@
 package form
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func (f *Field) Check(raw json.RawMessage) error {
 }
 
 func trimSpace(raw json.RawMessage) json.RawMessage {
-	return json.RawMessage(strings.Trim(string(raw), " \t\r\n"))
+	return bytes.Trim(raw, " \t\r\n")
 }
 
 // formats are those that forms have (ELIC-07).

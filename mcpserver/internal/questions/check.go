@@ -16,7 +16,7 @@ func (q *Question) Prepare(known *Forms, v mcp.Version) error {
 	switch {
 	case q.Form != nil:
 		q.log = known.Log
-		params, err = q.prepareForm(known, v)
+		return q.prepareForm(known, v)
 	case q.Page != nil:
 		params, err = q.Page.prepare()
 	case q.Sample != nil:

@@ -64,15 +64,15 @@ func refuseSecrets(f *form.Form) error {
 	return nil
 }
 
-// prepareForm checks the form and returns its params.
-func (q *Question) prepareForm(known *Forms, v mcp.Version) (any, error) {
+// prepareForm checks the form and encodes its params.
+func (q *Question) prepareForm(known *Forms, v mcp.Version) error {
 	if q.Form.IsURL() || q.Form.URL != "" {
-		return nil, errors.New("it is a URL, not a form")
+		return errors.New("it is a URL, not a form")
 	}
 	d := *q.Form
 	d.Mode, d.Task = mcp.ElicitForm, nil
 	if err := d.Validate(); err != nil {
-		return nil, err
+		return err
 	}
 	// Missing refuses a client that cannot show the form, later.
 	parse := v
@@ -81,25 +81,29 @@ func (q *Question) prepareForm(known *Forms, v mcp.Version) (any, error) {
 	}
 	f, err := known.parse(d.RequestedSchema, parse)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !q.Relayed {
 		if err := refuseSecrets(f); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	q.fields = f
 	p, err := d.For(parse)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return p, nil
+	room := len(p.Message) + len(p.RequestedSchema) + 64 // of the names, and for some escapes
+	if q.Params, err = p.AppendJSON(make([]byte, 0, room)); err != nil {
+		return fmt.Errorf("encoding it: %w", err)
+	}
+	return nil
 }
 
 // elicited takes the answer to a form or a URL question.
 func (q *Question) elicited(raw json.RawMessage) error {
-	r := new(mcp.ElicitResult)
-	if err := mcp.Unmarshal(raw, r); err != nil {
+	r, err := mcp.DecodeElicitResult(raw)
+	if err != nil {
 		return err
 	}
 	switch r.Action {
