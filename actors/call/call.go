@@ -97,6 +97,11 @@ func (c *Call) Result() (Result, error) { return c.reply.Result() }
 // Wait returns the outcome. When ctx ends before, it cancels the call, and returns
 // whichever outcome comes first.
 func (c *Call) Wait(ctx context.Context) (Result, error) {
+	return c.WaitWithin(ctx, context.Background())
+}
+
+// WaitWithin is [Call.Wait] for a caller that has two contexts: the first to end counts.
+func (c *Call) WaitWithin(ctx, outer context.Context) (Result, error) {
 	if c.reply.Completed() { // answered before the frame was out: no channel is made
 		c.progress.drain(c.req)
 		return c.reply.Result()
@@ -112,7 +117,9 @@ func (c *Call) Wait(ctx context.Context) (Result, error) {
 		case <-ctx.Done():
 			c.Cancel(context.Cause(ctx))
 			<-done // the actor, or its table, gives it at once
-			return c.reply.Result()
+		case <-outer.Done():
+			c.Cancel(context.Cause(outer))
+			<-done
 		}
 	}
 }

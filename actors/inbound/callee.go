@@ -97,7 +97,7 @@ func (a *callee) deadline() {
 	if a.call == nil || a.settled {
 		return
 	}
-	switch at, still := a.call.due(); {
+	switch at, still := a.call.fired(); {
 	case still: // a message comes when it goes on
 	case time.Now().Before(at):
 		a.timer.SetAt(at)

@@ -1,9 +1,6 @@
 package inbound
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // held is what a call knows of the times at which its deadline stood still. It is
 // guarded by the call's mu.
@@ -11,6 +8,7 @@ type held struct {
 	holds int
 	since time.Time     // the first of them
 	spent time.Duration // in those that are over
+	fired bool          // the timer has, meanwhile: nothing sets it again but a message
 }
 
 // released is sent to the call's actor: the deadline is a later one now.
@@ -29,14 +27,29 @@ func (c *Call) Hold() (release func()) {
 		h.since = time.Now()
 	}
 	c.mu.Unlock()
-	return sync.OnceFunc(func() {
-		c.mu.Lock()
-		if h.holds--; h.holds == 0 {
-			h.spent += time.Since(h.since)
+	over := false
+	return func() {
+		if c.release(h, &over) {
+			c.actor.Ref().Send(&released{call: c})
 		}
-		c.mu.Unlock()
-		c.actor.Ref().Send(&released{call: c})
-	})
+	}
+}
+
+// release ends a hold, unless it is over already, and reports whether the actor has to set its
+// timer: else that is still set, to a time before the deadline.
+func (c *Call) release(h *held, over *bool) (set bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *over {
+		return false
+	}
+	*over = true
+	if h.holds--; h.holds > 0 {
+		return false
+	}
+	h.spent += time.Since(h.since)
+	set, h.fired = h.fired, false
+	return set
 }
 
 // due returns when the call must have its outcome, and whether that stands still now.
@@ -47,8 +60,25 @@ func (c *Call) due() (at time.Time, still bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.dueOf(&c.lazily().held)
+}
+
+// fired is due for an actor whose timer has fired: when the deadline goes on again the actor
+// gets a message.
+func (c *Call) fired() (at time.Time, still bool) {
+	if c.extra.Load() == nil {
+		return c.due()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	h := &c.lazily().held
-	at = at.Add(h.spent)
+	at, h.fired = c.dueOf(h)
+	return at, h.fired
+}
+
+// dueOf is called with mu held.
+func (c *Call) dueOf(h *held) (at time.Time, still bool) {
+	at = c.begun.Add(c.request.Deadline + h.spent)
 	if h.holds > 0 {
 		at = at.Add(time.Since(h.since))
 	}

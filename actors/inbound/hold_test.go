@@ -48,6 +48,33 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TIME-05: a hold that is over before the deadline delays it all the same, each one anew.
+func TestHoldBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := connect(t, &inbound.Options{Deadline: time.Minute})
+		r := &held{end: make(chan struct{}), answered: make(chan error, 1)}
+		if err := c.Begin(&r.Call, r, inbound.Request{ID: mcp.IntID(1)}); err != nil {
+			t.Fatal(err)
+		}
+		c.sys.Go("test", r.Run)
+		start := time.Now()
+		for range 2 {
+			release := r.Hold()
+			time.Sleep(10 * time.Second)
+			release()
+		}
+		time.Sleep(45 * time.Second) // the timer has fired at a minute
+		release := r.Hold()
+		time.Sleep(10 * time.Second)
+		release()
+		<-r.answered
+		if took := time.Since(start); took != 90*time.Second {
+			t.Errorf("the call ended after %v, want 1m30s", took)
+		}
+		close(r.end)
+	})
+}
+
 // A hold that ends after its call reaches no other call of the same actor.
 func TestHoldOfAnEndedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 // Ask puts questions to the client that the handler works for, and returns when they have
 // their answers.
 func (c *Call) Ask(ctx context.Context, qs []*questions.Question) error {
-	leave, err := c.enter(ctx)
+	t, err := c.enter(ctx)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer t.leave()
 	live := c.live()
 	switch sender := live.Sender(); {
 	case sender.Version.Era() == mcp.EraLegacy:
@@ -100,12 +100,12 @@ func (c *Call) RoundsLeft(ctx context.Context, rounds int) (left int, counted bo
 	if sender := c.live().Sender(); !sender.InRounds() {
 		return 0, false, nil
 	}
-	leave, err := c.enter(ctx) // the rounds belong to the goroutine that asks
+	t, err := c.enter(ctx) // the rounds belong to the goroutine that asks
 	if err != nil {
 		return 0, false, err
 	}
-	defer leave()
-	return rounds - c.talking().round, true, nil
+	defer t.leave()
+	return rounds - t.round, true, nil
 }
 
 // Skip passes over recorded answers, which belong to work that was done once.

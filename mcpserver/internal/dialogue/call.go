@@ -161,23 +161,26 @@ func (c *Call) talking() *talk {
 func (c *Call) Carry(frame []byte) bool { return c.live().Carry(frame) }
 
 // enter waits for the turn to ask: one question after the other, or the questions of a
-// handler that runs again would not be those that were asked.
-func (c *Call) enter(ctx context.Context) (leave func(), err error) {
-	turn := c.talking().turn
+// handler that runs again would not be those that were asked. Without an error leave must
+// follow.
+func (c *Call) enter(ctx context.Context) (*talk, error) {
+	t := c.talking()
 	select {
-	case turn <- struct{}{}:
+	case t.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-c.Context().Done():
 		return nil, c.Cause()
 	}
-	leave = func() { <-turn }
 	if err := c.Cause(); err != nil {
-		leave()
+		t.leave()
 		return nil, err
 	}
-	return leave, nil
+	return t, nil
 }
+
+// leave gives the turn to the next goroutine.
+func (t *talk) leave() { <-t.turn }
 
 // openPage makes the elicitation of a question by URL, unless it has one: its own, or that of an
 // earlier round.

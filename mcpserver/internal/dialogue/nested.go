@@ -25,10 +25,6 @@ func (c *Call) askNested(ctx context.Context, live Request, sender Sender, qs []
 	if sender.Task != nil {
 		defer sender.Task.Asking()()
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(c.Context(), func() { stop(c.Cause()) })() // CANC-13
-
 	calls := make([]nestedCall, len(qs))
 	for i, q := range qs {
 		var params json.RawMessage
@@ -38,18 +34,26 @@ func (c *Call) askNested(ctx context.Context, live Request, sender Sender, qs []
 	}
 	for i, q := range qs {
 		if calls[i].call != nil {
-			q.Err = calls[i].end(ctx, q)
+			q.Err = calls[i].end(ctx, c.Context(), q)
 		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := c.causeIn(ctx); err != nil {
+		return err
 	}
 	for _, q := range qs {
 		if q.Visited() {
 			q.Err = c.waitForPage(ctx, q, nil)
 		}
 	}
-	return context.Cause(ctx)
+	return c.causeIn(ctx)
+}
+
+// causeIn returns why the handler, or what it does in ctx, is to end; nil while it is not.
+func (c *Call) causeIn(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.Cause()
 }
 
 // nestedCall is one question on its way.
@@ -85,9 +89,10 @@ func (n *nestedCall) start(table *call.Table, live Request, method string, param
 	n.call = table.Start(&n.request, nil)
 }
 
-// end waits for the answer; when ctx ends the question is withdrawn.
-func (n *nestedCall) end(ctx context.Context, q *questions.Question) error {
-	res, err := n.call.Wait(ctx)
+// end waits for the answer; when ctx or the handler's context ends the question is withdrawn
+// (CANC-13).
+func (n *nestedCall) end(ctx, handler context.Context, q *questions.Question) error {
+	res, err := n.call.WaitWithin(ctx, handler)
 	if err == nil {
 		if err := q.Settle(res.Raw); err != nil {
 			return err
