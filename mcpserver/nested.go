@@ -16,6 +16,14 @@ func (r *request) Carry(frame []byte) bool {
 	return r.Emit(func() { r.port.Notify(frame) })
 }
 
+// ask is Carry for a question, on the goroutine that will wait for the answer.
+func (r *request) ask(frame []byte) bool {
+	if x, ok := r.port.(*web.Exchange); ok {
+		return r.Emit(func() { x.Ask(frame) })
+	}
+	return r.Carry(frame)
+}
+
 // Questions implements [dialogue.Request].
 func (r *request) Questions(ctx context.Context) (*call.Table, error) {
 	if p, ok := r.port.(*web.Exchange); ok && !p.Open() { // SHL-32
@@ -97,10 +105,13 @@ var (
 func (l backLink) Send(m mcp.Outgoing) error {
 	by, belongs := m.Tag.(*request)
 	switch {
+	case belongs && m.Kind == mcp.KindRequest:
+		if !by.ask(m.Frame) {
+			return errOver
+		}
+		return nil
 	case belongs && by.Carry(m.Frame):
 		return nil
-	case belongs && m.Kind == mcp.KindRequest:
-		return errOver
 	}
 	l.session.Notify(m.Frame) // also the cancellation of a question whose request is over
 	return nil

@@ -3,6 +3,8 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -17,13 +19,31 @@ type Standing interface {
 
 // handlerConn is a connection that the goroutine of its HTTP handler writes. It works with
 // every version of HTTP.
+//
+//	         nothing to write                SendHere
+//	serving ──────────────────▶ waiting ──────────────────▶ lent
+//	   ▲                           │ kick                     │
+//	   └───────────────────────────┴──────────────────────────┘ written
+//
+// While it is lent a sender writes, and the goroutine of the handler neither writes nor
+// returns.
 type handlerConn struct {
 	stream *Stream
 	w      http.ResponseWriter
 	out    *http.ResponseController
 	wake   chan struct{} // has room for one
-	cause  error         // why it was cut; guarded by the stream's lock
+
+	// Guarded by the stream's lock.
+	cause   error // why it was cut
+	waiting bool  // a sender may write
+	lent    bool  // a sender writes
+	left    bool  // its own goroutine waits for that to end
+	room    int   // bytes that senders may still write
 }
+
+// ownRoom bounds what the senders of one connection write themselves, in bytes: a socket takes
+// so much although its client does not read, and none of them waits.
+const ownRoom = 32 << 10
 
 func newHandlerConn(s *Stream, w http.ResponseWriter) *handlerConn {
 	return &handlerConn{stream: s, w: w, out: http.NewResponseController(w), wake: make(chan struct{}, 1)}
@@ -35,6 +55,9 @@ func newHandlerConn(s *Stream, w http.ResponseWriter) *handlerConn {
 // resumed.
 func (s *Stream) Serve(w http.ResponseWriter, r *http.Request) error {
 	c := newHandlerConn(s, w)
+	if plain(w, r) {
+		c.room = ownRoom
+	}
 	if err := s.attach(c, time.Time{}); err != nil {
 		return err
 	}
@@ -58,48 +81,127 @@ func (c *handlerConn) Run(ctx context.Context) (err error) {
 	_ = c.out.SetReadDeadline(time.Time{}) // the server's limit is meant for requests
 	streamHeader(c.w.Header())
 	c.w.WriteHeader(http.StatusOK)
-	if err := c.flush(); err != nil {
-		return err
-	}
 	var events [][]byte
-	for {
+	for begun := false; ; {
 		var last, ours bool
-		if events, last, ours = c.stream.take(c, events[:0]); !ours {
+		if events, last, ours = c.take(events[:0], begun); !ours {
 			return c.why()
 		}
-		if err := c.write(events); err != nil || last {
-			return err
+		if len(events) > 0 || !begun { // the first time with the header
+			if err := c.write(events); err != nil || last {
+				return err
+			}
+			clear(events)
+			begun = true
+			continue
 		}
-		clear(events)
+		if last {
+			return nil
+		}
 		select {
 		case <-c.wake:
 		case <-ctx.Done():
+			c.reclaim()
 			return errGone
 		}
 	}
 }
 
+// take takes the queue, unless a sender writes: then a kick follows. With nothing to write the
+// connection may be lent, once it has begun.
+func (c *handlerConn) take(into [][]byte, begun bool) (events [][]byte, last, ours bool) {
+	s := c.stream
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
+	if c.lent {
+		return into, false, true
+	}
+	events, last, ours = s.grab(c, into)
+	c.waiting = begun && ours && !last && len(events) == 0
+	return events, last, ours
+}
+
+// lend gives the connection to a sender of so many bytes, and reports false if that is to
+// queue them. The stream is locked.
+func (c *handlerConn) lend(bytes int) bool {
+	if !c.waiting || bytes > c.room || len(c.stream.queue) > 0 || c.stream.paused {
+		return false
+	}
+	c.waiting, c.lent = false, true
+	c.room -= bytes
+	return true
+}
+
+// writeLent writes an event on the goroutine of its sender, and gives the connection back.
+func (c *handlerConn) writeLent(event []byte) {
+	err := errGone // also if the response panics
+	defer func() {
+		s := c.stream
+		s.mutex().Lock()
+		c.lent = false
+		if err != nil && s.conn == c {
+			s.cut(err)
+		}
+		c.waiting = s.conn == c && len(s.queue) == 0 && !s.ended && !s.paused && !c.left
+		kick := !c.waiting
+		s.mutex().Unlock()
+		if kick {
+			c.kick()
+		}
+	}()
+	err = c.write([][]byte{event})
+}
+
+// reclaim waits until no sender writes, and lends the connection no more.
+func (c *handlerConn) reclaim() {
+	for {
+		c.stream.mutex().Lock()
+		lent := c.lent
+		c.left, c.waiting = true, false
+		c.stream.mutex().Unlock()
+		if !lent {
+			return
+		}
+		<-c.wake
+	}
+}
+
+// plain reports whether a response goes straight to a socket: a wrapper may compress or count
+// it, and TLS keeps buffers.
+func plain(w http.ResponseWriter, r *http.Request) bool {
+	if r.TLS != nil || r.ProtoMajor != 1 || r.ProtoMinor < 1 || fmt.Sprintf("%T", w) != plainResponse {
+		return false
+	}
+	switch addr := r.Context().Value(http.LocalAddrContextKey).(type) {
+	case *net.TCPAddr, *net.UnixAddr:
+		return addr != nil
+	}
+	return false
+}
+
+// plainResponse is the unexported type of net/http's response in HTTP/1.
+const plainResponse = "*http.response"
+
 // write writes events and flushes them together.
 func (c *handlerConn) write(events [][]byte) error {
-	if len(events) == 0 {
-		return nil
-	}
 	for _, event := range events {
 		_ = c.out.SetWriteDeadline(c.stream.set.deadline())
 		if _, err := c.w.Write(event); err != nil {
 			return lostBy(err)
 		}
 	}
-	return c.flush()
-}
-
-func (c *handlerConn) flush() error {
-	_ = c.out.SetWriteDeadline(c.stream.set.deadline()) // without deadlines the server's own timeout holds
+	if len(events) != 1 || len(events[0]) > unflushed { // else the deadline is that of this moment
+		_ = c.out.SetWriteDeadline(c.stream.set.deadline()) // without deadlines the server's own timeout holds
+	}
 	if err := c.out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return lostBy(err)
 	}
 	return nil
 }
+
+// unflushed is what net/http's buffer for a response holds, in bytes: writing so much does not
+// wait for the client.
+const unflushed = 2 << 10
 
 // lostBy returns why a write has failed.
 func lostBy(err error) error {

@@ -5,7 +5,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -35,34 +34,15 @@ type hijacked struct {
 
 // newStanding returns a connection for a stream that stays open for long.
 func newStanding(s *Stream, w http.ResponseWriter, r *http.Request) Standing {
-	if !canHijack(w, r) {
+	if r.Method != http.MethodGet || !plain(w, r) {
 		return newHandlerConn(s, w)
 	}
 	return &hijacked{stream: s, w: w, busy: true}
 }
 
-// canHijack reports whether a response goes straight to a socket: a wrapper may compress or
-// count it, and TLS keeps buffers anyway.
-func canHijack(w http.ResponseWriter, r *http.Request) bool {
-	if r.TLS != nil || r.ProtoMajor != 1 || r.ProtoMinor < 1 || r.Method != http.MethodGet {
-		return false
-	}
-	if fmt.Sprintf("%T", w) != plainResponse {
-		return false
-	}
-	switch addr := r.Context().Value(http.LocalAddrContextKey).(type) {
-	case *net.TCPAddr, *net.UnixAddr:
-		return addr != nil
-	}
-	return false
-}
-
 // sendBuffer bounds the kernel's buffer for a slow reader, in bytes. By default the kernel
 // keeps megabytes.
 const sendBuffer = 128 << 10
-
-// plainResponse is the unexported type of net/http's response in HTTP/1.
-const plainResponse = "*http.response"
 
 // closes is shared by all responses and never changed.
 var closes = []string{"close"}

@@ -8,7 +8,7 @@
 //	                  detached ──▶ over, if there is no log
 //
 // Senders leave messages in the queue and never wait; the connection takes the queue when
-// it can write.
+// it can write. One that will wait for the client may write its message itself: SendHere.
 
 // Package streams carries messages to HTTP clients as event streams that outlive their
 // connections: with event ids and a log, so that a client can resume, with keep-alives, and
@@ -115,6 +115,29 @@ func (s *Stream) Send(frame []byte) { s.add(frame, false) }
 // Finish adds the last message (SHL-13).
 func (s *Stream) Finish(frame []byte) { s.add(frame, true) }
 
+// SendHere is Send for a goroutine that will wait for what the client makes of the message: it
+// writes the message itself where it can, which saves waking the goroutine of the connection.
+func (s *Stream) SendHere(frame []byte) {
+	s.mutex().Lock()
+	if s.ended {
+		s.mutex().Unlock()
+		return
+	}
+	event, c := s.newest(frame), s.conn
+	h, ok := c.(*handlerConn)
+	lent := ok && h.lend(len(event))
+	if !lent {
+		s.enqueue(event)
+	}
+	s.mutex().Unlock()
+	switch {
+	case lent:
+		h.writeLent(event)
+	case c != nil:
+		c.kick()
+	}
+}
+
 func (s *Stream) add(frame []byte, last bool) {
 	s.mutex().Lock()
 	c := s.put(frame)
@@ -187,14 +210,19 @@ func (s *Stream) put(frame []byte) conn {
 	if s.ended {
 		return nil
 	}
+	event, c := s.newest(frame), s.conn
+	s.enqueue(event)
+	return c
+}
+
+// newest encodes and logs a message. The lock is held.
+func (s *Stream) newest(frame []byte) (event []byte) {
 	s.last++
-	event := s.encode(frame)
+	event = s.encode(frame)
 	if s.log != nil {
 		s.log.keep(s, event)
 	}
-	c := s.conn
-	s.enqueue(event)
-	return c
+	return event
 }
 
 // encode returns a message as the newest event.
@@ -329,6 +357,11 @@ func (s *Stream) follows(after uint64) bool {
 func (s *Stream) take(c conn, into [][]byte) (events [][]byte, last bool, ours bool) {
 	s.mutex().Lock()
 	defer s.mutex().Unlock()
+	return s.grab(c, into)
+}
+
+// grab is take with the lock held.
+func (s *Stream) grab(c conn, into [][]byte) (events [][]byte, last bool, ours bool) {
 	if s.conn != c {
 		return nil, true, false
 	}

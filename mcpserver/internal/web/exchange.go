@@ -24,7 +24,7 @@ type Call interface{ Cancel(reason string) }
 //	waiting ──────────────▶ over    waiting, streaming ──▶ gone    over
 //
 // While it is direct, the handler runs on the goroutine of net/http, which also writes the
-// answer. Later that goroutine waits for others, and writes for them: no method of
+// answer. Later that goroutine waits for others, and writes for them, except for questions: no method of
 // other goroutines waits for the network. A frame is the caller's again when a method
 // returns.
 type Exchange struct {
@@ -63,6 +63,17 @@ func (x *Exchange) Notify(frame []byte) {
 	defer x.mu.Unlock()
 	if st := x.streaming(); st != nil {
 		st.Send(frame)
+	}
+}
+
+// Ask is Notify for a question, on the goroutine that will wait for the answer: it may write the
+// question itself.
+func (x *Exchange) Ask(frame []byte) {
+	x.mu.Lock()
+	st := x.streaming()
+	x.mu.Unlock()
+	if st != nil {
+		st.SendHere(frame)
 	}
 }
 
