@@ -14,14 +14,27 @@ import (
 // run in a synctest bubble.
 func Serve(t testing.TB, h http.Handler) *http.Client {
 	t.Helper()
+	return serve(t, h, nil)
+}
+
+// ServeHTTP2 is Serve over HTTP/2, without TLS.
+func ServeHTTP2(t testing.TB, h http.Handler) *http.Client {
+	t.Helper()
+	var only http.Protocols
+	only.SetUnencryptedHTTP2(true)
+	return serve(t, h, &only)
+}
+
+func serve(t testing.TB, h http.Handler, protocols *http.Protocols) *http.Client {
+	t.Helper()
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = server.Serve(l)
 	}()
-	transport := &http.Transport{DialContext: l.dial}
+	transport := &http.Transport{DialContext: l.dial, Protocols: protocols}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		_ = server.Close()

@@ -14,7 +14,7 @@ import (
 // askNested puts questions to a legacy client, side by side, as requests on the stream
 // of the one they belong to (MRTR-30).
 func (c *Call) askNested(ctx context.Context, live Request, sender Sender, qs []*questions.Question) error {
-	if err := questions.Missing(sender.Can(), qs); err != nil {
+	if err := questions.Missing(sender.Declared.For(sender.Version), qs); err != nil {
 		return err
 	}
 	table, err := live.Questions(ctx)

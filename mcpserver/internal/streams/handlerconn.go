@@ -32,6 +32,8 @@ type handlerConn struct {
 	w      http.ResponseWriter
 	out    *http.ResponseController
 	wake   chan struct{} // has room for one
+	resets bool          // HTTP/2: a deadline that passes ends the stream, also a quiet one
+	until  time.Time     // the deadline of writes that is set; of the goroutine that writes
 
 	// Guarded by the stream's lock.
 	cause   error // why it was cut
@@ -45,8 +47,8 @@ type handlerConn struct {
 // so much although its client does not read, and none of them waits.
 const ownRoom = 32 << 10
 
-func newHandlerConn(s *Stream, w http.ResponseWriter) *handlerConn {
-	return &handlerConn{stream: s, w: w, out: http.NewResponseController(w), wake: make(chan struct{}, 1)}
+func newHandlerConn(s *Stream, w http.ResponseWriter, r *http.Request) *handlerConn {
+	return &handlerConn{stream: s, w: w, out: http.NewResponseController(w), wake: make(chan struct{}, 1), resets: r.ProtoMajor > 1}
 }
 
 // Serve sends the stream to its first connection. It returns nil after the last event,
@@ -54,7 +56,7 @@ func newHandlerConn(s *Stream, w http.ResponseWriter) *handlerConn {
 // connection was lost: a stream without a log is over then, and one with a log can be
 // resumed.
 func (s *Stream) Serve(w http.ResponseWriter, r *http.Request) error {
-	c := newHandlerConn(s, w)
+	c := newHandlerConn(s, w, r)
 	if plain(w, r) {
 		c.room = ownRoom
 	}
@@ -185,23 +187,30 @@ const plainResponse = "*http.response"
 // write writes events and flushes them together.
 func (c *handlerConn) write(events [][]byte) error {
 	for _, event := range events {
-		_ = c.out.SetWriteDeadline(c.stream.set.deadline())
+		c.limit()
 		if _, err := c.w.Write(event); err != nil {
 			return lostBy(err)
 		}
 	}
-	if len(events) != 1 || len(events[0]) > unflushed { // else the deadline is that of this moment
-		_ = c.out.SetWriteDeadline(c.stream.set.deadline()) // without deadlines the server's own timeout holds
-	}
+	c.limit()
 	if err := c.out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return lostBy(err)
+	}
+	if c.resets {
+		c.until = time.Time{}
+		_ = c.out.SetWriteDeadline(c.until)
 	}
 	return nil
 }
 
-// unflushed is what net/http's buffer for a response holds, in bytes: writing so much does not
-// wait for the client.
-const unflushed = 2 << 10
+// limit bounds the write that begins now, by writeTime or somewhat less. Without deadlines the
+// server's own timeout holds.
+func (c *handlerConn) limit() {
+	if until := c.stream.set.deadline(); until.Sub(c.until) > writeTime/10 || c.stream.set.hurry.Load() {
+		c.until = until
+		_ = c.out.SetWriteDeadline(until)
+	}
+}
 
 // lostBy returns why a write has failed.
 func lostBy(err error) error {

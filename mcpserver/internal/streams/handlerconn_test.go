@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/memhttp"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -84,6 +85,27 @@ func TestSendHere(t *testing.T) {
 	}
 }
 
+// WIRE-13: over HTTP/2 a stream outlasts its silence, although the deadlines of writes would end it.
+func TestStreamQuietHTTP2(t *testing.T) {
+	inStreams(t, func(o *Options) { o.KeepAlive = time.Hour }, func(t *testing.T, k *streamKit) {
+		k.client = memhttp.ServeHTTP2(t, k)
+		resp := k.do(http.MethodPost, "")
+		if resp.ProtoMajor != 2 {
+			t.Fatalf("got %s, want HTTP/2", resp.Proto)
+		}
+		s, r := <-k.posted, k.read(resp)
+		r.prime()
+		for n := range 3 {
+			time.Sleep(10 * writeTime)
+			s.SendHere([]byte(nthMessage(n)))
+			r.want(nthMessage(n))
+		}
+		s.Finish([]byte(nthMessage(100)))
+		r.want(nthMessage(100))
+		r.wantEnd()
+	})
+}
+
 // heldResponse holds its writes up while gate is not nil.
 type heldResponse struct {
 	httptest.ResponseRecorder
@@ -127,7 +149,7 @@ func TestSendHereHoldsTheHandler(t *testing.T) {
 			inStreams(t, nil, func(t *testing.T, k *streamKit) {
 				w := &heldResponse{ResponseRecorder: *httptest.NewRecorder()}
 				s := k.set.Plain()
-				c := newHandlerConn(s, w)
+				c := newHandlerConn(s, w, httptest.NewRequest(http.MethodPost, "/", nil))
 				c.room = ownRoom
 				if err := s.attach(c, time.Time{}); err != nil {
 					t.Fatal(err)

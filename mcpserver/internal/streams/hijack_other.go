@@ -5,6 +5,6 @@ package streams
 import "net/http"
 
 // newStanding returns a connection for a stream that stays open for long.
-func newStanding(s *Stream, w http.ResponseWriter, _ *http.Request) Standing {
-	return newHandlerConn(s, w)
+func newStanding(s *Stream, w http.ResponseWriter, r *http.Request) Standing {
+	return newHandlerConn(s, w, r)
 }

@@ -35,7 +35,7 @@ type hijacked struct {
 // newStanding returns a connection for a stream that stays open for long.
 func newStanding(s *Stream, w http.ResponseWriter, r *http.Request) Standing {
 	if r.Method != http.MethodGet || !plain(w, r) {
-		return newHandlerConn(s, w)
+		return newHandlerConn(s, w, r)
 	}
 	return &hijacked{stream: s, w: w, busy: true}
 }
