@@ -3,11 +3,14 @@ package benchmarks
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -29,6 +32,9 @@ var (
 		mcp.V2026_07_28: {21, 2800},
 	}
 	limitHTTP = limit{38, 3400} // P8
+
+	limitQuestion     = limit{18, 2100} // P14: one of ten in a call, over a pipe
+	limitQuestionHTTP = limit{50, 4700} // P14, with the POST of its answer
 )
 
 const (
@@ -94,6 +100,150 @@ func TestAllocationsHTTP(t *testing.T) {
 	})
 }
 
+// askedOnce is how many questions each call of ask puts.
+const askedOnce = 10
+
+// each returns what one question of a call takes.
+func (l limit) each() limit { return limit{l.allocs / askedOnce, l.bytes / askedOnce} }
+
+// TestAllocationsQuestion holds a question inside a call over a pipe to P14. The client
+// allocates nothing.
+func TestAllocationsQuestion(t *testing.T) {
+	skipAllocations(t)
+	s, err := newTroupe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(context.Background(), theirs, out) }()
+	t.Cleanup(func() {
+		ours.Close()
+		if err := errors.Join(<-done, s.Close()); err != nil {
+			t.Error(err)
+		}
+		theirs.Close()
+		answers.Close()
+	})
+	in := bufio.NewReader(answers)
+	if _, err := ours.WriteString(askingClient + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.ReadSlice('\n'); err != nil {
+		t.Fatal(err)
+	}
+	call := []byte(askCall + "\n")
+	answer := make([]byte, 0, 256)
+	limitQuestion.check(t, allocations(t, func() error {
+		if _, err := ours.Write(call); err != nil {
+			return err
+		}
+		for {
+			line, err := in.ReadSlice('\n')
+			if err != nil {
+				return err
+			}
+			if answer = answerTo(answer[:0], line); len(answer) == 0 {
+				return askEnded(line)
+			}
+			if _, err := ours.Write(append(answer, '\n')); err != nil {
+				return err
+			}
+		}
+	}).each())
+}
+
+// TestAllocationsQuestionHTTP is TestAllocationsQuestion over HTTP: the questions come on the
+// stream of the call, and their answers go over another connection.
+func TestAllocationsQuestionHTTP(t *testing.T) {
+	skipAllocations(t)
+	calls := dialHTTP(t)
+	calls.open(t)
+	other, err := net.Dial("tcp", calls.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	replies := bufio.NewReader(other)
+	headers := "MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: " + calls.session + "\r\n"
+	call := calls.request(headers, askCall)
+	answer, post, length := make([]byte, 0, 256), make([]byte, 0, 1024), []byte("Content-Length: ")
+	head, _, _ := bytes.Cut(calls.request(headers, ""), length)
+	limitQuestionHTTP.check(t, allocations(t, func() error {
+		if _, err := calls.Write(call); err != nil {
+			return err
+		}
+		var failed error
+		for over := false; ; {
+			line, err := calls.r.ReadSlice('\n')
+			switch {
+			case err != nil:
+				return err
+			case string(line) == "0\r\n": // the last chunk
+				_, err := calls.r.ReadSlice('\n')
+				if !over && err == nil {
+					err = fmt.Errorf("ask: the stream has ended without its answer")
+				}
+				return errors.Join(failed, err)
+			case !bytes.HasPrefix(line, []byte("data: {")):
+				continue
+			}
+			if answer = answerTo(answer[:0], line); len(answer) == 0 {
+				over, failed = true, askEnded(line)
+				continue
+			}
+			post = append(append(post[:0], head...), length...)
+			post = append(append(strconv.AppendInt(post, int64(len(answer)), 10), "\r\n\r\n"...), answer...)
+			if _, err := other.Write(post); err != nil {
+				return err
+			}
+			for first := true; ; first = false {
+				line, err := replies.ReadSlice('\n')
+				if err != nil {
+					return err
+				}
+				if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 202 ")) {
+					return fmt.Errorf("answering: got %s", line)
+				}
+				if len(line) == 2 {
+					break
+				}
+			}
+		}
+	}).each())
+}
+
+const (
+	askingClient = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"bench","version":"1"}}}`
+	askCall      = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask","arguments":{"n":10}}}`
+)
+
+// answerTo appends the answer to a question of the server; nothing for another message.
+func answerTo(dst, message []byte) []byte {
+	_, rest, found := bytes.Cut(message, []byte(`"id":`))
+	if !found || !bytes.Contains(rest, []byte(`"method":"elicitation/create"`)) {
+		return dst
+	}
+	id, _, _ := bytes.Cut(rest, []byte(","))
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	return append(dst, `,"result":{"action":"accept","content":{"ok":true}}}`...)
+}
+
+// askEnded returns an error unless the message is the result of askCall.
+func askEnded(message []byte) error {
+	if !bytes.Contains(message, []byte(`"text":"asked"`)) {
+		return fmt.Errorf("ask: got %s", message)
+	}
+	return nil
+}
+
 func skipAllocations(t *testing.T) {
 	t.Helper()
 	if mcptest.Race {
@@ -149,7 +299,7 @@ func (c *rawHTTP) request(headers, body string) []byte {
 // open opens a legacy session.
 func (c *rawHTTP) open(t *testing.T) {
 	t.Helper()
-	if _, err := c.Write(c.request("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)); err != nil {
+	if _, err := c.Write(c.request("", askingClient)); err != nil {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(c.r, nil)

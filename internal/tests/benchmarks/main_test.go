@@ -2,6 +2,8 @@ package benchmarks
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -42,13 +44,31 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// newTroupe returns a server with the tool echo.
+// askIn asks that often.
+type askIn struct {
+	N int `json:"n"`
+}
+
+// form is the question of the tool ask.
+var form = json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`)
+
+// ask asks for a form n times.
+func ask(ctx context.Context, req *mcpserver.ToolRequest, in askIn) (string, error) {
+	for range in.N {
+		if _, err := req.ElicitForm(ctx, "go on", &mcp.ElicitParams{Message: "go on?", RequestedSchema: form}); err != nil {
+			return "", err
+		}
+	}
+	return "asked", nil
+}
+
+// newTroupe returns a server with the tools echo and ask.
 func newTroupe() (*mcpserver.Server, error) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	if err != nil {
 		return nil, err
 	}
-	return s, mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, in echoIn) (string, error) {
+	return s, errors.Join(mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, in echoIn) (string, error) {
 		return in.answer(), nil
-	})
+	}), mcpserver.AddTool(s, &mcp.Tool{Name: "ask"}, ask))
 }
