@@ -89,25 +89,25 @@ var (
 	}
 	resourceLists = listKind[mcp.Resource]{
 		name:     "resources",
-		list:     func(c *Client) *lists.List[mcp.Resource] { return &c.cache.Resources },
+		list:     func(c *Client) *lists.List[mcp.Resource] { return &c.cache.Others().Resources },
 		last:     func(e *entry) *gathering.Last[mcp.Resource] { return &e.resources },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
 	templateLists = listKind[mcp.ResourceTemplate]{
 		name:     "resource templates",
-		list:     func(c *Client) *lists.List[mcp.ResourceTemplate] { return &c.cache.Templates },
+		list:     func(c *Client) *lists.List[mcp.ResourceTemplate] { return &c.cache.Others().Templates },
 		last:     func(e *entry) *gathering.Last[mcp.ResourceTemplate] { return &e.templates },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
 	promptLists = listKind[mcp.Prompt]{
 		name:     "prompts",
-		list:     func(c *Client) *lists.List[mcp.Prompt] { return &c.cache.Prompts },
+		list:     func(c *Client) *lists.List[mcp.Prompt] { return &c.cache.Others().Prompts },
 		last:     func(e *entry) *gathering.Last[mcp.Prompt] { return &e.prompts },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
 	}
 	skillLists = listKind[mcp.Skill]{
 		name: "skills",
-		list: func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Skills },
+		list: func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Others().Skills },
 		last: func(e *entry) *gathering.Last[mcp.Skill] { return &e.skills },
 		declared: func(c *mcp.ServerCapabilities) bool {
 			_, ok := c.Extension(mcp.ExtensionSkills)

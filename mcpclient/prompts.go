@@ -76,7 +76,7 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 	}
 	req.Safe = true
 	principal, key := c.principal(), string(req.Params)
-	kept, ok, epoch := c.cache.Completions.Get(key, principal)
+	kept, ok, epoch := c.cache.Others().Completions.Get(key, principal)
 	if ok {
 		return kept, nil
 	}
@@ -96,6 +96,6 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 		found.Values, found.HasMore = found.Values[:mcp.MaxCompletions:mcp.MaxCompletions], true
 	}
 	f := lists.Freshness{Until: time.Now().Add(completionLife), Private: true, Principal: principal}
-	c.cache.Completions.Put(key, found, len(raw), f, epoch)
+	c.cache.Others().Completions.Put(key, found, len(raw), f, epoch)
 	return found, nil
 }

@@ -63,7 +63,7 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
 	principal := c.principal()
-	kept, ok, epoch := c.cache.Reads.Get(uri, principal)
+	kept, ok, epoch := c.cache.Others().Reads.Get(uri, principal)
 	if ok && (opts == nil || !opts.Fresh) {
 		return kept, nil
 	}
@@ -81,7 +81,7 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 		return nil, c.failed(mcp.MethodReadResource, &call.ResponseError{Method: mcp.MethodReadResource, Err: err})
 	}
 	if c.era() == mcp.EraModern && !retried(req) { // CACHE-04, MRTR-18
-		c.cache.Reads.Put(uri, res, len(raw), lists.FreshnessOf(mcp.EraModern, res.TTL(), res.CacheScope, principal, time.Now()), epoch)
+		c.cache.Others().Reads.Put(uri, res, len(raw), lists.FreshnessOf(mcp.EraModern, res.TTL(), res.CacheScope, principal, time.Now()), epoch)
 	}
 	return res, nil
 }

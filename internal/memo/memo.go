@@ -10,11 +10,15 @@ type Map[K comparable, V any] struct {
 	Max     int // entries
 	MaxSize int // bytes of all, as Set and Update are told; zero is no bound
 
-	mu    sync.Mutex // guards the fields below it: calls and requests look values up in passing, each of which would be a message to an actor
-	byKey map[K]*entry[K, V]
-	last  *entry[K, V] // used last, in a ring of all; nil without entries
+	mu    sync.Mutex         // guards the fields below it: calls and requests look values up in passing, each of which would be a message to an actor
+	byKey map[K]*entry[K, V] // nil while there are few: the ring is searched then
+	last  *entry[K, V]       // used last, in a ring of all; nil without entries
+	count int
 	size  int
 }
+
+// few entries make no map, which would be several times their size.
+const few = 8
 
 // entry is one value in the ring.
 type entry[K comparable, V any] struct {
@@ -28,7 +32,7 @@ type entry[K comparable, V any] struct {
 func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.byKey[key]
+	e := m.find(key)
 	if e == nil {
 		return v, false
 	}
@@ -47,7 +51,7 @@ func (m *Map[K, V]) Set(key K, v V, size int) {
 func (m *Map[K, V]) Update(key K, size int, f func(v V, ok bool) (next V, keep bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.byKey[key]
+	e := m.find(key)
 	var before V
 	if e != nil {
 		before = e.value
@@ -62,17 +66,43 @@ func (m *Map[K, V]) Update(key K, size int, f func(v V, ok bool) (next V, keep b
 	}
 	if e == nil {
 		e = &entry[K, V]{key: key}
-		if m.byKey == nil {
-			m.byKey = make(map[K]*entry[K, V])
-		}
-		m.byKey[key] = e
+		m.add(e)
 	}
 	m.size += size - e.size
 	e.value, e.size = next, size
 	m.use(e)
-	for len(m.byKey) > max(m.Max, 1) || m.MaxSize > 0 && m.size > m.MaxSize {
+	for m.count > max(m.Max, 1) || m.MaxSize > 0 && m.size > m.MaxSize {
 		m.remove(m.last.newer) // the oldest: the newest is before it in the ring
 	}
+}
+
+// find returns the entry of a key, nil if there is none. It is called under the lock.
+func (m *Map[K, V]) find(key K) *entry[K, V] {
+	if m.byKey != nil {
+		return m.byKey[key]
+	}
+	e := m.last
+	for range m.count {
+		if e.key == key {
+			return e
+		}
+		e = e.older
+	}
+	return nil
+}
+
+// add counts an entry, which is not in the ring yet. It is called under the lock.
+func (m *Map[K, V]) add(e *entry[K, V]) {
+	if m.byKey == nil && m.count == few {
+		m.byKey = make(map[K]*entry[K, V])
+		for old := m.last; m.byKey[old.key] == nil; old = old.older {
+			m.byKey[old.key] = old
+		}
+	}
+	if m.byKey != nil {
+		m.byKey[e.key] = e
+	}
+	m.count++
 }
 
 // use makes e the one that was used last. It is called under the lock.
@@ -108,6 +138,7 @@ func (m *Map[K, V]) remove(e *entry[K, V]) {
 	if e != nil {
 		m.unlink(e)
 		delete(m.byKey, e.key)
+		m.count--
 		m.size -= e.size
 	}
 }
@@ -119,7 +150,7 @@ func (m *Map[K, V]) Delete(key K) { m.Take(key) }
 func (m *Map[K, V]) Take(key K) (v V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.byKey[key]
+	e := m.find(key)
 	if e == nil {
 		return v, false
 	}
@@ -131,10 +162,13 @@ func (m *Map[K, V]) Take(key K) (v V, ok bool) {
 func (m *Map[K, V]) DeleteFunc(f func(K) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, e := range m.byKey {
-		if f == nil || f(key) {
+	e := m.last
+	for range m.count {
+		older := e.older
+		if f == nil || f(e.key) {
 			m.remove(e)
 		}
+		e = older
 	}
 }
 
@@ -142,5 +176,5 @@ func (m *Map[K, V]) DeleteFunc(f func(K) bool) {
 func (m *Map[K, V]) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.byKey)
+	return m.count
 }

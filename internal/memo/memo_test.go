@@ -30,7 +30,11 @@ func TestBounds(t *testing.T) {
 
 // What was used last stays, whatever happens to the others.
 func TestLastUsedStay(t *testing.T) {
-	const most = 8
+	testLastUsedStay(t, few/2) // without a map
+	testLastUsedStay(t, 3*few)
+}
+
+func testLastUsedStay(t *testing.T, most int) {
 	m := Map[int, int]{Max: most}
 	var want []int // keys, used last at the end
 	forget := func(key int) { want = slices.DeleteFunc(want, func(k int) bool { return k == key }) }

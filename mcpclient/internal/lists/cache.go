@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
@@ -48,29 +49,47 @@ type Source interface {
 
 // Cache is what a client has of a server's answers.
 type Cache struct {
-	Tools       List[mcp.Tool]
+	Tools   List[mcp.Tool]
+	Headers Headers // that calls of its tools repeat
+	Outputs Schemas // of its tools
+
+	resources, prompts func() // of Init
+	others             atomic.Pointer[Others]
+}
+
+// Others is what most servers have nothing of, beside tools.
+type Others struct {
 	Resources   List[mcp.Resource]
 	Templates   List[mcp.ResourceTemplate]
 	Prompts     List[mcp.Prompt]
 	Skills      List[mcp.Skill]
 	Reads       Answers[*mcp.ReadResourceResult] // by URI
 	Completions Answers[*mcp.Completion]         // by parameters
-	Headers     Headers                          // that calls of its tools repeat
-	Outputs     Schemas                          // of its tools
 }
 
 // Init begins an empty cache. It is called once, before anything else. The functions are
 // called when a list may have changed, once for a burst; each may be nil.
 func (c *Cache) Init(s Source, tools, resources, prompts func()) {
 	c.Tools.Kind, c.Tools.source, c.Tools.onChange = &toolKind, s, tools
-	c.Resources.Kind, c.Resources.source, c.Resources.onChange = &resourceKind, s, resources
-	c.Templates.Kind, c.Templates.source = &templateKind, s
-	c.Prompts.Kind, c.Prompts.source, c.Prompts.onChange = &promptKind, s, prompts
-	c.Skills.Kind, c.Skills.source = &skillKind, s
-	c.Reads.byKey.Max, c.Reads.byKey.MaxSize = maxReads, maxReadsSize
-	c.Completions.byKey.Max, c.Completions.byKey.MaxSize = maxCompletions, maxCompletionsSize
+	c.resources, c.prompts = resources, prompts
 	c.Headers.byTool.Max = MaxItems
 	c.Outputs.byHash.Max, c.Outputs.byHash.MaxSize, c.Outputs.warned.Max = maxSchemas, maxSchemasSize, maxSchemas
+}
+
+// Others returns what there is beside tools, empty at first: it is made when it is first needed.
+func (c *Cache) Others() *Others {
+	if o := c.others.Load(); o != nil {
+		return o
+	}
+	o, s := new(Others), c.Tools.source
+	o.Resources.Kind, o.Resources.source, o.Resources.onChange = &resourceKind, s, c.resources
+	o.Templates.Kind, o.Templates.source = &templateKind, s
+	o.Prompts.Kind, o.Prompts.source, o.Prompts.onChange = &promptKind, s, c.prompts
+	o.Skills.Kind, o.Skills.source = &skillKind, s
+	o.Reads.byKey.Max, o.Reads.byKey.MaxSize = maxReads, maxReadsSize
+	o.Completions.byKey.Max, o.Completions.byKey.MaxSize = maxCompletions, maxCompletionsSize
+	c.others.CompareAndSwap(nil, o)
+	return c.others.Load()
 }
 
 // What the lists are; the same for all clients.
@@ -137,12 +156,16 @@ func readPage[T, R any, P interface {
 // been missed.
 func (c *Cache) Renew() {
 	c.Tools.Invalidate()
-	c.Resources.Invalidate()
-	c.Templates.Invalidate()
-	c.Prompts.Invalidate()
-	c.Skills.Invalidate()
-	c.Reads.Drop(nil)
-	c.Completions.Drop(nil)
+	o := c.others.Load()
+	if o == nil {
+		return
+	}
+	o.Resources.Invalidate()
+	o.Templates.Invalidate()
+	o.Prompts.Invalidate()
+	o.Skills.Invalidate()
+	o.Reads.Drop(nil)
+	o.Completions.Drop(nil)
 }
 
 // Changed makes stale what a change notice is about (CACHE-06) and reports whether
@@ -153,18 +176,20 @@ func (c *Cache) Changed(method, uri string) bool {
 		c.Tools.Invalidate()
 		c.Tools.Notify()
 	case mcp.NotificationPromptsChanged:
-		c.Prompts.Invalidate()
-		c.Completions.Drop(nil)
-		c.Prompts.Notify()
+		o := c.Others()
+		o.Prompts.Invalidate()
+		o.Completions.Drop(nil)
+		o.Prompts.Notify()
 	case mcp.NotificationResourcesChanged:
-		c.Resources.Invalidate()
-		c.Templates.Invalidate()
-		c.Skills.Invalidate() // which are resources
-		c.Completions.Drop(nil)
-		c.Reads.Drop(nil) // one that is gone must not be read from here
-		c.Resources.Notify()
+		o := c.Others()
+		o.Resources.Invalidate()
+		o.Templates.Invalidate()
+		o.Skills.Invalidate() // which are resources
+		o.Completions.Drop(nil)
+		o.Reads.Drop(nil) // one that is gone must not be read from here
+		o.Resources.Notify()
 	case mcp.NotificationResourceUpdated:
-		c.Reads.Drop(func(key string) bool { return related(key, uri) })
+		c.Others().Reads.Drop(func(key string) bool { return related(key, uri) })
 	default:
 		return false
 	}
@@ -181,8 +206,9 @@ func related(a, b string) bool {
 // Close ends what is under way.
 func (c *Cache) Close() {
 	c.Tools.close()
-	c.Resources.close()
-	c.Templates.close()
-	c.Prompts.close()
-	c.Skills.close()
+	o := c.Others() // made now if need be, so that nothing is read from here on
+	o.Resources.close()
+	o.Templates.close()
+	o.Prompts.close()
+	o.Skills.close()
 }

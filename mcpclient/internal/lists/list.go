@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -63,7 +64,8 @@ type decoded[T any] struct {
 	next  *string // nil at the end; "" is a cursor (PAGE-03)
 	ttl   time.Duration
 	scope string
-	sum   [sha256.Size]byte // of its text
+	sum   [sha256.Size]byte              // of its text
+	index atomic.Pointer[map[string]int] // of all items, by key; nil before a list has them
 }
 
 // decode returns what a text says, that of another list if one holds the same text.
@@ -96,7 +98,7 @@ func (l *List[T]) WasRead() bool {
 type wholeList[T any] struct {
 	all   []listPage[T]
 	items []T            // of all pages, those that count
-	index map[string]int // of items, by key
+	index map[string]int // of items, by key; that of the page where it is all of the list
 }
 
 // fresh reports whether no page is stale, and the principal may see all (CACHE-08).
@@ -120,10 +122,10 @@ type List[T any] struct {
 	mu       sync.Mutex    // guards the fields below it: each call of a tool looks at the list, which would be a message to an actor; reading the list holds no lock
 	last     *wholeList[T] // as it was last read; nil before
 	changed  bool          // since then, as the server says: last is of no use
-	epoch    int           // counts the changes
+	closed   bool
+	epoch    int // counts the changes
 	joined   *reading[T]
 	readings map[*reading[T]]bool // also those that take no further callers
-	closed   bool
 
 	onChange func()      // told of changes, once for a burst; may be nil
 	notify   *time.Timer // a change to be told
@@ -359,6 +361,11 @@ func (l *List[T]) assemble(p *wholeList[T]) {
 				}
 			}
 		}
+	}
+	if len(p.all) == 1 && len(p.items) == len(p.all[0].items) {
+		index := p.index
+		p.all[0].index.CompareAndSwap(nil, &index)
+		p.index = *p.all[0].index.Load()
 	}
 }
 

@@ -45,8 +45,34 @@ func TestAssembleOnePage(t *testing.T) {
 		if !slices.Equal(page, before) {
 			t.Errorf("the page became %v, want %v", page, before)
 		}
+		again := &wholeList[string]{all: whole.all}
+		l.assemble(again)
+		again.index["mark"] = 0 // none writes it but here
+		if _, shared := whole.index["mark"]; shared != (len(page) == len(want)) {
+			t.Errorf("%v: two lists share the index: %v", page, shared)
+		}
 	}
 	l.assemble(new(wholeList[string])) // the first page was too large
+}
+
+// What is not asked for beside tools is not there, also after a connection and notices about tools, and
+// cannot be read after the end.
+func TestOthersAreMadeLater(t *testing.T) {
+	var c Cache
+	c.Init(quietSource{}, nil, nil, nil)
+	c.Renew()
+	if !c.Changed(mcp.NotificationToolsChanged, "") || c.Changed(mcp.NotificationMessage, "") || c.others.Load() != nil {
+		t.Error("the lists beside tools are made before they are needed")
+	}
+	if o := c.Others(); o != c.Others() || o.Prompts.Kind != &promptKind {
+		t.Errorf("got %v, want the same lists again", o)
+	}
+	var closed Cache
+	closed.Init(quietSource{}, nil, nil, nil)
+	closed.Close()
+	if !closed.Others().Prompts.closed {
+		t.Error("after the end: a list can be read")
+	}
 }
 
 // Lists that are read from the same text share what it says, for as long as one of them lives.
