@@ -299,7 +299,7 @@ func (k *Conn) Close(ctx context.Context) error {
 	}
 	if s := k.session.Load(); s != nil {
 		select {
-		case <-s.done:
+		case <-s.done.Done():
 		case <-grace.Done():
 			return context.Cause(grace)
 		}

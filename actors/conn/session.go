@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
@@ -26,7 +27,7 @@ const (
 type Session struct {
 	conn *Conn
 	gen  uint64
-	done chan struct{} // closed once nothing of the transport is left
+	done actors.Reply[struct{}] // nothing of the transport is left
 
 	mu        sync.Mutex
 	inbound   *inbound.Table // nil before the first request: most peers have none
@@ -47,7 +48,7 @@ type frame struct {
 }
 
 func newSession(k *Conn) *Session {
-	return &Session{conn: k, gen: k.gens.Add(1), done: make(chan struct{})}
+	return &Session{conn: k, gen: k.gens.Add(1)}
 }
 
 // Generation returns the number of the transport, from 1.
@@ -199,7 +200,7 @@ func (s *Session) attach(link mcp.Link, err error) {
 		if link != nil {
 			link.Close()
 		}
-		close(s.done)
+		s.done.Complete(struct{}{}, nil)
 		return
 	}
 	s.link = link
@@ -240,11 +241,11 @@ func (s *Session) end() {
 	}
 	if link != nil {
 		s.conn.sys.Go(s.conn.opts.Name+": closing the transport", func() {
-			defer close(s.done)
+			defer s.done.Complete(struct{}{}, nil)
 			link.Close()
 		})
 	}
-	// Otherwise Dial has failed, or is still to return: attach closes done.
+	// Otherwise Dial has failed, or is still to return: attach completes done.
 }
 
 var (

@@ -50,7 +50,7 @@ type Writer struct {
 	dst  io.Writer
 	raw  nonBlocking // nil: dst has no non-blocking write
 	opts WriterOptions
-	done chan struct{} // closed once closing and nothing is left to write
+	done chan struct{} // made by Close; closed once nothing is left to write
 
 	mu    sync.Mutex
 	state state
@@ -88,7 +88,7 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	if o.MaxQueue <= 0 {
 		o.MaxQueue = defaultQueue
 	}
-	wr := &Writer{dst: w, opts: o, done: make(chan struct{})}
+	wr := &Writer{dst: w, opts: o}
 	if !o.Direct {
 		wr.raw = newNonBlocking(w)
 	}
@@ -128,7 +128,9 @@ func (w *Writer) Flush() error {
 func (w *Writer) Close(ctx context.Context) error {
 	first, mine := false, false
 	w.update(func(s *state) {
-		first = !s.closing
+		if first = !s.closing; first {
+			w.done = make(chan struct{})
+		}
 		s.closing = true
 		mine = first && s.err == nil && s.claim(1)
 	})

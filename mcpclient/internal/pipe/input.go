@@ -23,9 +23,9 @@ type input struct {
 	ended func(error) // called once, with the end of the input
 
 	src  io.Closer
-	file pausable         // src if it can be waited for without a goroutine; else nil
-	wait *actors.ReadWait // nil if that was never possible
-	over chan struct{}    // closed when nothing more is read
+	file pausable               // src if it can be waited for without a goroutine; else nil
+	wait *actors.ReadWait       // nil if that was never possible
+	over actors.Reply[struct{}] // nothing more is read
 }
 
 // pausable is a source that the kernel may be able to watch.
@@ -35,7 +35,7 @@ type pausable interface {
 }
 
 func (in *input) start(l *lines, src io.ReadCloser) {
-	in.src, in.over = src, make(chan struct{})
+	in.src = src
 	if file, ok := src.(pausable); ok {
 		in.file, in.wait = file, l.System.NewReadWait(l.owner, file, in.read)
 	}
@@ -47,7 +47,7 @@ func (in *input) read() {
 	paused := false
 	defer func() {
 		if !paused {
-			close(in.over)
+			in.over.Complete(struct{}{}, nil)
 		}
 	}()
 	for {

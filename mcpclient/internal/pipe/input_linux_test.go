@@ -100,8 +100,8 @@ func TestQuiet(t *testing.T) {
 	if err := <-s.lost; err != nil {
 		t.Errorf("Lost: got %v, want nil", err)
 	}
-	if l.status != "exit status 3" {
-		t.Errorf("status: got %q", l.status)
+	if status, _ := l.exited.Result(); status != "exit status 3" {
+		t.Errorf("status: got %q", status)
 	}
 }
 
@@ -208,8 +208,8 @@ func TestPausedPipesAreHeld(t *testing.T) {
 	l, s := startLink(t, p)
 	paused(t)
 	p.end("exit status 5")
-	<-l.stdout.over
-	<-l.stderr.over
+	<-l.stdout.over.Done()
+	<-l.stderr.over.Done()
 	if err := <-s.lost; err == nil || !strings.HasPrefix(err.Error(), `status "exit status 5"`) {
 		t.Errorf("Lost: got %v", err)
 	}

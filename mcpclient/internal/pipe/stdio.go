@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/frame"
 	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
@@ -31,8 +32,7 @@ type Stdio struct {
 	stdout, stderr input
 	last           lastOutput // of stderr
 
-	status string        // how it ended; set before exited is closed
-	exited chan struct{} // closed when the process has ended
+	exited actors.Reply[string] // how the process has ended
 
 	closing   atomic.Bool
 	failed    atomic.Bool // something was noticed, and its reason is being found out
@@ -46,7 +46,7 @@ type Stdio struct {
 func NewStdio(proc Process, opts Options) *Stdio { return newStdio(proc, opts, linger) }
 
 func newStdio(proc Process, opts Options, linger time.Duration) *Stdio {
-	l := &Stdio{lines: lines{Options: opts, owner: "stdio of " + opts.Server}, proc: proc, exited: make(chan struct{})}
+	l := &Stdio{lines: lines{Options: opts, owner: "stdio of " + opts.Server}, proc: proc}
 	l.lines.start(proc.Stdout(), proc.Stdin(), l.fails)
 	l.stdout = input{linger: linger, more: l.lines.read, ended: l.fails}
 	l.stdout.start(&l.lines, proc.Stdout())
@@ -100,13 +100,12 @@ func (l *Stdio) drain() (some bool, err error) {
 
 // wait reaps the process, and closes the pipes if something keeps them open.
 func (l *Stdio) wait() {
-	l.status = l.proc.Wait()
-	close(l.exited)
+	l.exited.Complete(l.proc.Wait(), nil)
 	both := time.NewTimer(pipeGrace)
 	defer both.Stop()
 	for _, in := range []*input{&l.stdout, &l.stderr} {
 		select {
-		case <-in.over:
+		case <-in.over.Done():
 		case <-both.C:
 			both.Reset(0)
 		}
@@ -129,13 +128,13 @@ func (l *Stdio) fails(err error) {
 
 // why waits a little for the end of the process, which says most.
 func (l *Stdio) why(err error) error {
-	ended := pause.Until(l.exited, exitGrace)
-	pause.Until(l.stderr.over, exitGrace/4)
+	ended := pause.Until(l.exited.Done(), exitGrace)
+	pause.Until(l.stderr.over.Done(), exitGrace/4)
 	status := ""
 	switch {
 	case isServerFault(err): // and that is why it will end
 	case ended:
-		status = l.status
+		status, _ = l.exited.Result()
 	case err == nil:
 		err = errors.New("the server closed its output")
 	}
@@ -167,15 +166,15 @@ func (l *Stdio) shutDown() {
 	if end, ok := ctx.Deadline(); ok {
 		left = time.Until(end)
 	}
-	if !pause.Until(l.exited, left) {
+	if !pause.Until(l.exited.Done(), left) {
 		l.proc.Terminate()
-		if !pause.Until(l.exited, termGrace) {
+		if !pause.Until(l.exited.Done(), termGrace) {
 			l.proc.Kill()
-			if !pause.Until(l.exited, killGrace) {
+			if !pause.Until(l.exited.Done(), killGrace) {
 				l.Log.Error("the server's process cannot be killed")
 			}
 		}
 	}
-	pause.Until(l.stdout.over, pipeGrace)
-	pause.Until(l.stderr.over, pipeGrace)
+	pause.Until(l.stdout.over.Done(), pipeGrace)
+	pause.Until(l.stderr.over.Done(), pipeGrace)
 }

@@ -15,9 +15,7 @@ type unreader interface {
 // NeverRead reports whether the process has ended without reading anything that it was sent:
 // then its end says nothing about the question. It is false if that cannot be known.
 func (l *Stdio) NeverRead() bool {
-	select {
-	case <-l.exited:
-	default:
+	if !l.exited.Completed() {
 		return false
 	}
 	if l.sends.Load() == 1 && errors.Is(l.out.Flush(), syscall.EPIPE) {
