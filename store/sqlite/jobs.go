@@ -5,13 +5,19 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/store"
 )
 
 // jobs holds the statements on the queue.
-type jobs struct{ *database }
+type jobs struct {
+	*database
+	found atomic.Bool // the last claim found jobs: there may be more
+}
 
 // jobColumns are those of a job, in the order of scanJob; briefColumns have nothing in
 // place of what can be large.
@@ -79,75 +85,84 @@ func (t *tx) addJob(j store.Job) (store.Job, error) {
 		"", j.Epoch, j.Lease.UnixMicro(), j.Due().UnixMicro())
 }
 
-// ClaimJobs implements [store.Jobs]. It writes only if there is something to claim.
+// ClaimJobs implements [store.Jobs]. It writes only if there is something to claim, or the last one found
+// something.
 func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
 	if err := store.CheckClaim(owner, n, ttl, agents); err != nil {
 		return nil, err
 	}
 	list := []store.Job{}
-	if n == 0 {
+	if n == 0 || len(agents) == 0 {
 		return list, nil
 	}
-	left, due, err := s.claimable(ctx, owner, n, agents)
-	if err != nil || len(left)+len(due) == 0 {
-		return list, err
-	}
-	err = s.writer.do(ctx, "claiming jobs", weight{events: n}, func(t *tx) error {
-		list = list[:0] // it may run again
-		for _, id := range left {
-			switch j, claimed, err := t.claimJob(id, owner, ttl); {
-			case err != nil && !errors.Is(err, store.ErrNotFound):
-				return err
-			case claimed:
-				list = append(list, j)
-			}
+	agents = slices.Compact(slices.Sorted(slices.Values(agents)))
+	if !s.found.Load() {
+		if is, err := s.claimable(ctx, owner, agents); !is || err != nil {
+			return list, err
 		}
-		list, err = t.claimDue(list, n-len(list), due, owner, ttl)
+	}
+	err := s.writer.do(ctx, "claiming jobs", weight{events: n}, func(t *tx) (err error) {
+		list, err = t.claimLeft(list[:0], n, agents, owner, ttl) // it may run again
+		if err == nil {
+			list, err = t.claimDue(list, n-len(list), agents, owner, ttl)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.found.Store(len(list) > 0)
 	return list, nil
 }
 
-// claimable looks for jobs to claim, without a transaction that writes: most of the
-// time there are none. It returns the IDs of those that were lost, or released while they wait, and the
-// agents for which queued ones are due. The claim itself looks again.
-func (s *jobs) claimable(ctx context.Context, owner string, n int, agents []string) (left, due []string, err error) {
-	now := s.now().UnixMicro()
+// claimable reports whether there are jobs to claim, without a transaction that writes: of a worker
+// without work most looks end here.
+func (s *jobs) claimable(ctx context.Context, owner string, agents []string) (is bool, err error) {
+	served := "agent IN (?3"
+	args := []any{owner, s.now().UnixMicro(), agents[0]}
+	for _, a := range agents[1:] {
+		args = append(args, a)
+		served += ", ?" + strconv.Itoa(len(args))
+	}
 	err = s.read(ctx, "looking for jobs", func(q reader) error {
-		take := func(query string, args ...any) error {
-			return q.each(query, args, func(row scanner) (bool, error) {
-				var id, agent string
-				err := row.Scan(&id, &agent)
-				if slices.Contains(agents, agent) && len(left) < n {
-					left = append(left, id)
-				}
-				return len(left) < n, err
-			})
-		}
-		if err := take("SELECT id, agent FROM jobs WHERE owner <> '' AND owner <> ? AND lease <= ? ORDER BY lease, n", owner, now); err != nil {
-			return err
-		}
-		if err := take("SELECT id, agent FROM jobs WHERE state = 'waiting' AND owner = '' AND not_before <= ? ORDER BY not_before, n", now); err != nil {
-			return err
-		}
-		for _, a := range agents {
-			if slices.Contains(due, a) || len(left) == n {
-				continue
-			}
-			var is bool
-			if err := q.row("SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ?)", a, now).Scan(&is); err != nil {
-				return err
-			}
-			if is {
-				due = append(due, a)
-			}
-		}
-		return nil
+		return q.row("SELECT EXISTS (SELECT 1 FROM jobs WHERE owner <> '' AND owner <> ?1 AND lease <= ?2 AND "+served+
+			")) OR EXISTS (SELECT 1 FROM jobs WHERE state = 'waiting' AND owner = '' AND not_before <= ?2 AND "+served+
+			")) OR EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND due <= ?2 AND "+served+"))", args...).Scan(&is)
 	})
-	return left, due, err
+	return is, err
+}
+
+// claimLeft appends to a list the jobs of these agents that were lost, and then those that were released
+// while they wait, n at most.
+func (t *tx) claimLeft(list []store.Job, n int, agents []string, owner string, ttl time.Duration) ([]store.Job, error) {
+	var left []string
+	take := func(query string, args ...any) error {
+		return t.each(query, args, func(row scanner) (bool, error) {
+			var id, agent string
+			err := row.Scan(&id, &agent)
+			if slices.Contains(agents, agent) && len(left) < n {
+				left = append(left, id)
+			}
+			return len(left) < n, err
+		})
+	}
+	now := t.now.UnixMicro()
+	if err := take("SELECT id, agent FROM jobs WHERE owner <> '' AND owner <> ? AND lease <= ? ORDER BY lease, n", owner, now); err != nil {
+		return list, err
+	}
+	if err := take("SELECT id, agent FROM jobs WHERE state = 'waiting' AND owner = '' AND not_before <= ? ORDER BY not_before, n", now); err != nil {
+		return list, err
+	}
+	for _, id := range left {
+		j, claimed, err := t.claimJob(id, owner, ttl)
+		if err != nil {
+			return list, err
+		}
+		if claimed {
+			list = append(list, j)
+		}
+	}
+	return list, nil
 }
 
 // claimJob claims a job that was lost, or released while it waits, and reports whether it could.
@@ -160,26 +175,39 @@ func (t *tx) claimJob(id, owner string, ttl time.Duration) (store.Job, bool, err
 		string(j.State), j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), id)
 }
 
-// candidate is a queued job, and its number.
-type candidate struct {
-	job store.Job
-	n   int64
+// dueJobs are queued jobs, and their numbers in the table.
+type dueJobs struct {
+	jobs []store.Job
+	n    []int64
 }
 
-// claimDue appends to a list the queued jobs of these agents that it claims, n at most: first those that
-// have been due longest.
+func (q *dueJobs) Len() int { return len(q.jobs) }
+
+// Less puts those first that have been due longest.
+func (q *dueJobs) Less(i, k int) bool {
+	return cmp.Or(q.jobs[i].Due().Compare(q.jobs[k].Due()), cmp.Compare(q.n[i], q.n[k])) < 0
+}
+
+func (q *dueJobs) Swap(i, k int) {
+	q.jobs[i], q.jobs[k] = q.jobs[k], q.jobs[i]
+	q.n[i], q.n[k] = q.n[k], q.n[i]
+}
+
+// claimDue appends to a list the queued jobs of these agents that have been due longest, n at most, and
+// claims them.
 func (t *tx) claimDue(list []store.Job, n int, agents []string, owner string, ttl time.Duration) ([]store.Job, error) {
 	if n <= 0 {
 		return list, nil
 	}
-	var due []candidate
-	var c candidate
-	fields := append(jobFields(&c.job), &c.n)
+	var j store.Job
+	var number int64
+	var due dueJobs
+	fields := append(jobFields(&j), &number)
 	for _, a := range agents {
 		err := t.each("SELECT "+jobColumns+", n FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ? ORDER BY due, n LIMIT ?",
 			[]any{a, t.now.UnixMicro(), n}, func(row scanner) (bool, error) {
 				err := row.Scan(fields...)
-				due = append(due, c)
+				due.jobs, due.n = append(due.jobs, j), append(due.n, number)
 				return true, err
 			})
 		if err != nil {
@@ -187,22 +215,24 @@ func (t *tx) claimDue(list []store.Job, n int, agents []string, owner string, tt
 		}
 	}
 	if len(agents) > 1 {
-		slices.SortFunc(due, func(a, b candidate) int { return cmp.Or(a.job.Due().Compare(b.job.Due()), cmp.Compare(a.n, b.n)) })
+		sort.Sort(&due)
 	}
-	due = due[:min(len(due), n)]
-	list = slices.Grow(list, len(due))
-	for i := range due {
-		j := &due[i].job
+	claimed := due.jobs[:0]
+	for i := range due.jobs[:min(len(due.jobs), n)] {
+		j := &due.jobs[i]
 		if !j.Claim(owner, t.now, ttl) {
 			continue
 		}
 		if err := t.exec("UPDATE jobs SET state = 'running', attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE n = ?",
-			j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), due[i].n); err != nil {
+			j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), due.n[i]); err != nil {
 			return list, err
 		}
-		list = append(list, *j)
+		claimed = append(claimed, *j)
 	}
-	return list, nil
+	if len(list) == 0 {
+		return claimed, nil
+	}
+	return append(list, claimed...), nil
 }
 
 // RenewJobs implements [store.Jobs].

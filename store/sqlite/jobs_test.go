@@ -83,3 +83,43 @@ func TestClaimOfChangedJobs(t *testing.T) {
 		t.Errorf("claimed: got %v, want %v", got, want)
 	}
 }
+
+// TestClaimOfNothing: a worker without work does not write, and does not wait for the writer. Its queue
+// ends with one look in a transaction.
+func TestClaimOfNothing(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
+	ctx := t.Context()
+	claim := func(want int) {
+		t.Helper()
+		jobs, err := s.ClaimJobs(ctx, "w", 10, time.Minute, []string{"a", "b", "a"})
+		if err != nil || len(jobs) != want {
+			t.Errorf("got %d jobs, %v, want %d", len(jobs), err, want)
+		}
+	}
+	idle := func() {
+		t.Helper()
+		entered, release := s.Block()
+		<-entered
+		claim(0)
+		release()
+	}
+	for _, j := range []store.Job{{ID: "of another", Agent: "c"}, {ID: "later", Agent: "a", NotBefore: time.Now().Add(time.Hour)}} {
+		if _, err := s.AddJob(ctx, j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if jobs, err := s.ClaimJobs(ctx, "lost", 1, time.Millisecond, []string{"c"}); err != nil || len(jobs) != 1 {
+		t.Fatalf("got %d jobs, %v", len(jobs), err)
+	}
+	claim(0)
+	idle()
+	for i := range 12 {
+		if _, err := s.AddJob(ctx, store.Job{ID: fmt.Sprint("j", i), Agent: string("ab"[i%2])}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim(10)
+	claim(2)
+	claim(0)
+	idle()
+}

@@ -95,7 +95,7 @@ func Open(path string, opts *Options) (*Store, error) {
 
 	d := &database{opts: o, path: path, readers: readers, writer: newWriter(db, first, o)}
 	go d.writer.loop()
-	return &Store{d, &journal{d}, &asks{d}, newApprovals(d), newPins(d), &records{d}, &vault{d}, &jobs{d}, &schedules{d}}, nil
+	return &Store{d, &journal{d}, &asks{d}, newApprovals(d), newPins(d), &records{d}, &vault{d}, &jobs{database: d}, &schedules{d}}, nil
 }
 
 // Close refuses further calls, waits for those that were accepted, and ends the
