@@ -8,7 +8,7 @@ import (
 
 // allowance is the time that an attempt may take. It stands still while the run waits (TIME-05).
 type allowance struct {
-	timer *actors.Timer
+	timer *actors.Timer // nil for a job without a bound
 	left  time.Duration // while it stands still
 	ends  time.Time
 }
@@ -23,6 +23,8 @@ func (a *allowance) start(bound time.Duration) {
 
 // stop has the time stand still.
 func (a *allowance) stop() {
-	a.left = time.Until(a.ends)
-	a.timer.Clear()
+	if a.timer != nil {
+		a.left = time.Until(a.ends)
+		a.timer.Clear()
+	}
 }

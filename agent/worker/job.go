@@ -76,7 +76,7 @@ type work struct {
 	allowance allowance
 	updates   updates
 
-	again    *actors.Timer
+	again    *actors.Timer         // nil before a step has failed
 	retry    func(*actors.Context) // the step that tryNext repeats
 	failures int                   // of the store, in a row
 
@@ -95,7 +95,9 @@ func newWork(w *Worker, j *store.Job, draining bool) *work {
 func (j *work) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
-		j.allowance.timer, j.again, j.updates.again = c.NewTimer(timeUp{}), c.NewTimer(tryNext{}), c.NewTimer(tryWrite{})
+		if j.job.Timeout > 0 {
+			j.allowance.timer = c.NewTimer(timeUp{})
+		}
 		j.state = j.idle
 		j.claimed(c)
 	case tryNext:
@@ -267,6 +269,9 @@ func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *
 // later repeats a step after a while.
 func (j *work) later(c *actors.Context, wait time.Duration, f func(*actors.Context)) {
 	j.retry = f
+	if j.again == nil {
+		j.again = c.NewTimer(tryNext{})
+	}
 	j.again.Set(wait)
 	if j.over {
 		j.leave(c, JobReturned, nil)

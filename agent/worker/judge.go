@@ -16,7 +16,7 @@ import (
 
 // collect takes the outcome of the run, which is there by now or very soon.
 func (j *work) collect(c *actors.Context) {
-	j.allowance.timer.Clear()
+	j.allowance.stop()
 	j.state = j.judging
 	if j.parking.stop(); j.parking.stands.Waiting { // it works again, at its end
 		j.parking.stands.Waiting = false

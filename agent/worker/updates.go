@@ -29,7 +29,7 @@ type updates struct {
 	queue   []write
 	writing bool          // the first of them is being written
 	last    bool          // the last of the job is among them, or was
-	again   *actors.Timer // writes the first once more
+	again   *actors.Timer // writes the first once more; nil before that was needed
 }
 
 // add queues an update.

@@ -43,7 +43,10 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 		j.leave(c, "", nil)
 		return
 	case m.err != nil:
-		j.updates.again.Set(j.storeDelay(m.err)) // not by later, which another step may use
+		if j.updates.again == nil { // not by later, which another step may use
+			j.updates.again = c.NewTimer(tryWrite{})
+		}
+		j.updates.again.Set(j.storeDelay(m.err))
 		return
 	}
 	j.failures = 0

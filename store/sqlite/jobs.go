@@ -66,6 +66,9 @@ func (s *jobs) AddJob(ctx context.Context, j store.Job) (store.Job, error) {
 
 // addJob queues a job, unless there is one of that ID or key.
 func (t *tx) addJob(j store.Job) (store.Job, error) {
+	if added, err := t.insertJob(j); err != nil || added.Epoch > 0 {
+		return added, err
+	}
 	old, err := scanJob(t.row("SELECT "+jobColumns+" FROM jobs WHERE id = ? OR (key = ? AND key <> '') LIMIT 1", j.ID, j.Key))
 	switch {
 	case err == nil && old.InputHash() == j.InputHash():
@@ -75,14 +78,25 @@ func (t *tx) addJob(j store.Job) (store.Job, error) {
 	case !errors.Is(err, store.ErrNotFound):
 		return store.Job{}, err
 	}
-	j = j.Queued(t.now)
-	if err := t.row("SELECT job + 1 FROM fence").Scan(&j.Epoch); err != nil {
+	if err := t.row("SELECT job FROM fence").Scan(&t.s.fenceOfJobs); err != nil { // a job was deleted
 		return store.Job{}, err
 	}
-	return j, t.exec("INSERT INTO jobs ("+jobColumns+", due) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	return t.insertJob(j)
+}
+
+// insertJob queues a job. The epoch of what it returns is 0 if there is one of that ID or key, or the fence
+// is not where it was.
+func (t *tx) insertJob(j store.Job) (store.Job, error) {
+	j = j.Queued(t.now)
+	j.Epoch = t.s.fenceOfJobs + 1
+	met, err := t.changed("INSERT INTO jobs ("+jobColumns+", due) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "+
+		"'queued', 0, 0, 0, '', '', '', 0, 0, ?13, ?13, '', ?14, ?15, ?16 FROM fence WHERE job = ?14 - 1 ON CONFLICT DO NOTHING",
 		j.ID, j.Agent, j.Key, j.Batch, j.Prompt, string(j.Input), j.MaxAttempts, j.NotBefore.UnixMicro(), j.Expires.UnixMicro(),
-		int64(j.Timeout), j.Hook, j.Schedule, string(j.State), 0, 0, 0, "", "", "", false, false, j.Created.UnixMicro(), j.Updated.UnixMicro(),
-		"", j.Epoch, j.Lease.UnixMicro(), j.Due().UnixMicro())
+		int64(j.Timeout), j.Hook, j.Schedule, j.Created.UnixMicro(), j.Epoch, j.Lease.UnixMicro(), j.Due().UnixMicro())
+	if !met {
+		j.Epoch = 0
+	}
+	return j, err
 }
 
 // ClaimJobs implements [store.Jobs]. It writes only if there is something to claim, or the last one found

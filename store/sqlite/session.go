@@ -26,8 +26,8 @@ type session struct {
 	// rows are the numbers of runs by their IDs, which save a look into the table where the statement
 	// that needs the number also compares the ID: a run may have been deleted meanwhile.
 	rows map[string]int64
-	// fence is the fence of runs when it was last read: the statement that needs it compares it.
-	fence int64
+	// These are the fences as they were read last: the statements that need them compare them.
+	fence, fenceOfJobs int64
 }
 
 // Bounds of what a session keeps.

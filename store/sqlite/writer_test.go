@@ -312,6 +312,41 @@ func TestAnotherProcessChanges(t *testing.T) {
 	}
 }
 
+// TestAnotherProcessDeletes: a job that is added where another process has deleted one has a higher epoch.
+func TestAnotherProcessDeletes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s, other := openAt(t, path, nil), openAt(t, path, nil)
+	add := func(id, key string, want error) store.Job {
+		t.Helper()
+		j, err := s.AddJob(t.Context(), store.Job{ID: id, Key: key, Agent: "a", Prompt: id})
+		if !errors.Is(err, want) {
+			t.Errorf("adding %s: got %v, want %v", id, err, want)
+		}
+		return j
+	}
+	first := add("j", "key", nil)
+	if _, err := other.ClaimJobs(t.Context(), "w", 1, time.Hour, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	held, err := other.Job(t.Context(), "j")
+	if err != nil || held.Epoch != first.Epoch+1 {
+		t.Fatalf("the claimed job: got epoch %d, %v", held.Epoch, err)
+	}
+	if got := add("j", "", store.ErrRepeated); got.Epoch != held.Epoch {
+		t.Errorf("the job that is there: got epoch %d, want %d", got.Epoch, held.Epoch)
+	}
+	add("of the same key", "key", store.ErrExists)
+	if _, err := other.UpdateJob(t.Context(), store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: held.Epoch}, Owner: "w", State: store.JobDone}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.DeleteJob(t.Context(), "j"); err != nil {
+		t.Fatal(err)
+	}
+	if again := add("j", "key", nil); again.Epoch != held.Epoch+1 {
+		t.Errorf("the job that was added again: got epoch %d, want %d", again.Epoch, held.Epoch+1)
+	}
+}
+
 // TestManyEvents: the events of an append are in order however many there are, with what each carries.
 func TestManyEvents(t *testing.T) {
 	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
