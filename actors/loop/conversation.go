@@ -22,7 +22,7 @@ type conversation struct {
 }
 
 // unlisted is the offer of a run that has not asked for its tools.
-var unlisted = new(Offer)
+var unlisted = &Offer{list: new(list)}
 
 // offer takes over a list of tools, and returns the event that says so if it is
 // another than the last.
@@ -33,8 +33,11 @@ func (cv *conversation) offer(m listed) []runlog.Entry {
 	if same {
 		return nil
 	}
-	body := now // which, unlike now, is not made where nothing has changed
-	return []runlog.Entry{{Type: runlog.ToolsListedType, Body: &body}}
+	body := m.offer.listed()
+	if len(m.absent) > 0 {
+		body = &runlog.ToolsListed{Absent: m.absent, Tools: m.offer.refs, Texts: m.offer.texts}
+	}
+	return []runlog.Entry{{Type: runlog.ToolsListedType, Body: body}}
 }
 
 // request is the next turn's. The model must not see what is appended to the

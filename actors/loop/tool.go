@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -91,6 +92,7 @@ type Offer struct {
 	byName map[string]*Tool
 	tools  []llm.Tool
 	refs   []runlog.ToolRef
+	list   *list // of refs and texts
 
 	servers []string
 	texts   []runlog.ServerText
@@ -110,8 +112,22 @@ func NewOffer(tools []Tool) *Offer {
 		o.tools = append(o.tools, t.Tool)
 		o.refs = append(o.refs, runlog.ToolRef{Name: t.Name, Server: t.Server, Hash: t.Hash})
 	}
-	o.servers = serversOf(tools)
+	o.servers, o.list = serversOf(tools), new(list)
 	return o
+}
+
+// list is the event that an offer without absent servers is, which its runs share.
+type list struct {
+	once sync.Once
+	body runlog.ToolsListed
+}
+
+func (o *Offer) listed() *runlog.ToolsListed {
+	o.list.once.Do(func() {
+		o.list.body = runlog.ToolsListed{Tools: o.refs, Texts: o.texts}
+		o.list.body.Keep()
+	})
+	return &o.list.body
 }
 
 // Refs returns the tools with the hashes of their definitions. They must not be changed.
@@ -130,7 +146,7 @@ func (o *Offer) With(texts []runlog.ServerText) *Offer {
 		return o
 	}
 	with := *o
-	with.texts, with.note = texts, textsNote(texts)
+	with.texts, with.note, with.list = texts, textsNote(texts), new(list)
 	return &with
 }
 

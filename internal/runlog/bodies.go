@@ -57,6 +57,8 @@ type (
 		Absent []Absent  `json:"absent,omitempty"`
 		// Texts are the instructions of servers for their tools: part of the system text.
 		Texts []ServerText `json:"texts,omitempty"`
+
+		kept *kept // nil unless it was encoded for many runs
 	}
 	// ToolRef pins a tool by the hash of its definition (SECA-38).
 	ToolRef struct {

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -36,6 +37,10 @@ func Encode(events []store.Event, entries []Entry) ([]store.Event, error) {
 	events = slices.Grow(events, len(entries))
 	for i := range entries {
 		e, start := &entries[i], len(a.Buf)
+		if raw := keptOf(e.Body); raw != nil {
+			events = append(events, store.Event{Time: e.Time, Type: e.Type, Key: e.Key, Body: raw})
+			continue
+		}
 		err := appendBody(a, e.Body)
 		if err == nil && len(a.Buf)-start > store.MaxBody {
 			if small := smaller(e.Body); small != nil {
@@ -51,10 +56,11 @@ func Encode(events []store.Event, entries []Entry) ([]store.Event, error) {
 	}
 	rest := make([]byte, len(a.Buf))
 	copy(rest, a.Buf)
-	for i := range events[first:] {
+	for i := range entries {
 		e := &events[first+i]
-		n := len(e.Body)
-		e.Body, rest = rest[:n:n], rest[n:]
+		if n := len(e.Body); keptOf(entries[i].Body) == nil {
+			e.Body, rest = rest[:n:n], rest[n:]
+		}
 		handOver(e)
 	}
 	return events, nil
@@ -67,6 +73,27 @@ func (e *Entry) Encode() (store.Event, error) {
 		return store.Event{}, err
 	}
 	return events[0], nil
+}
+
+// kept is the JSON of a body: of that one, and of no copy, which may be another since.
+type kept struct {
+	of  *ToolsListed
+	raw json.RawMessage
+}
+
+// Keep encodes the body for all journals that it is written to from now on. It must not be changed any more.
+func (b *ToolsListed) Keep() {
+	if ev, err := (&Entry{Body: b}).Encode(); err == nil {
+		b.kept = &kept{b, ev.Body}
+	}
+}
+
+// keptOf is the JSON of a body that has it already; nil of any other.
+func keptOf(body any) json.RawMessage {
+	if b, ok := body.(*ToolsListed); ok && b.kept != nil && b.kept.of == b {
+		return b.kept.raw
+	}
+	return nil
 }
 
 // members is a body that many events have: it appends its own members, as its tags say.

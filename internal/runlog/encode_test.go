@@ -90,6 +90,9 @@ func (g generator) fill(v reflect.Value, deep int) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
+			if !f.IsExported() {
+				continue
+			}
 			if rare := f.Name == "Extra" || f.Name == "Annotations" || f.Name == "Meta"; !rare || g.IntN(4) == 0 {
 				g.fill(v.Field(i), deep)
 			}
@@ -207,6 +210,36 @@ func FuzzEncode(f *testing.F) {
 		f.Add(seed, seed%2 == 0)
 	}
 	f.Fuzz(checkEncoders)
+}
+
+// TestKeep: a body that is kept is encoded once, and a copy of it anew.
+func TestKeep(t *testing.T) {
+	listed := &ToolsListed{Tools: []ToolRef{{Name: "t", Hash: "h"}}}
+	listed.Keep()
+	entries := []Entry{{Body: &ToolDispatched{Turn: 1}}, {Body: listed}, {Body: &ToolDispatched{Turn: 2}}, {Body: listed}}
+	events, err := Encode(nil, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range entries {
+		want, err := jsonx.Marshal(entries[i].Body)
+		if err != nil || !bytes.Equal(events[i].Body, want) {
+			t.Errorf("event %d: got %s, want %s (%v)", i, events[i].Body, want, err)
+		}
+	}
+	if &events[1].Body[0] != &events[3].Body[0] || cap(events[1].Body) != len(events[1].Body) {
+		t.Error("it was encoded again, or can grow")
+	}
+	changed := *listed
+	changed.Tools = []ToolRef{{Name: "other"}}
+	if ev, err := (&Entry{Body: &changed}).Encode(); err != nil || !bytes.Contains(ev.Body, []byte("other")) {
+		t.Errorf("a copy that was changed: got %s, %v", ev.Body, err)
+	}
+	bad := &ToolsListed{Tools: []ToolRef{{Name: "\xff"}}}
+	bad.Keep()
+	if _, err := (&Entry{Body: bad}).Encode(); err == nil {
+		t.Error("what cannot be written is kept")
+	}
 }
 
 // TestEncodeAllocates: what a turn writes takes a buffer, where there is room for the events.
