@@ -32,6 +32,7 @@ type handlerConn struct {
 	w      http.ResponseWriter
 	out    *http.ResponseController
 	wake   chan struct{} // has room for one
+	plain  bool          // see plain
 	resets bool          // HTTP/2: a deadline that passes ends the stream, also a quiet one
 	until  time.Time     // the deadline of writes that is set; of the goroutine that writes
 
@@ -57,7 +58,7 @@ func newHandlerConn(s *Stream, w http.ResponseWriter, r *http.Request) *handlerC
 // resumed.
 func (s *Stream) Serve(w http.ResponseWriter, r *http.Request) error {
 	c := newHandlerConn(s, w, r)
-	if plain(w, r) {
+	if c.plain = plain(w, r); c.plain {
 		c.room = ownRoom
 	}
 	if err := s.attach(c, time.Time{}); err != nil {
@@ -90,7 +91,7 @@ func (c *handlerConn) Run(ctx context.Context) (err error) {
 			return c.why()
 		}
 		if len(events) > 0 || !begun { // the first time with the header
-			if err := c.write(events); err != nil || last {
+			if err := c.write(events, last); err != nil || last {
 				return err
 			}
 			clear(events)
@@ -151,7 +152,7 @@ func (c *handlerConn) writeLent(event []byte) {
 			c.kick()
 		}
 	}()
-	err = c.write([][]byte{event})
+	err = c.write([][]byte{event}, false)
 }
 
 // reclaim waits until no sender writes, and lends the connection no more.
@@ -184,8 +185,9 @@ func plain(w http.ResponseWriter, r *http.Request) bool {
 // plainResponse is the unexported type of net/http's response in HTTP/1.
 const plainResponse = "*http.response"
 
-// write writes events and flushes them together.
-func (c *handlerConn) write(events [][]byte) error {
+// write writes events and flushes them together. What is last net/http flushes, with the end of
+// the response.
+func (c *handlerConn) write(events [][]byte, last bool) error {
 	for _, event := range events {
 		c.limit()
 		if _, err := c.w.Write(event); err != nil {
@@ -193,6 +195,9 @@ func (c *handlerConn) write(events [][]byte) error {
 		}
 	}
 	c.limit()
+	if last && c.plain {
+		return nil
+	}
 	if err := c.out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return lostBy(err)
 	}
