@@ -213,6 +213,21 @@ func TestOnlyActorsImportsTheLibrary(t *testing.T) {
 	}
 }
 
+// The library that the schema validator is compared with compiles metaschemas when it is
+// imported, 4 ms for each process: only tests may.
+func TestOnlyTestsImportTheOtherValidator(t *testing.T) {
+	for _, p := range ours(t) {
+		if strings.HasPrefix(p.ImportPath, module+"/internal/mcptest/") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "github.com/santhosh-tekuri/jsonschema") {
+				t.Errorf("%s imports %s", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
 // TestWhatAgentLinks: no command line library, no terminal, no gRPC, no cgo, and
 // nothing that nobody has thought about.
 func TestWhatAgentLinks(t *testing.T) {

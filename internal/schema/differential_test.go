@@ -230,7 +230,7 @@ func moreOf(seed uint64) gen {
 
 // The same for all keywords of the three dialects.
 func FuzzMoreVerdict(f *testing.F) {
-	for seed := range uint64(200) {
+	for seed := range uint64(120) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

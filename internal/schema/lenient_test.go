@@ -47,6 +47,7 @@ func TestLenient(t *testing.T) {
 		{"description of a wrong type", `{"description":5,"not":{"type":"string"}}`, "/description", `1`, `"x"`},
 		{"numbers written with a point", `{"minLength":2.0,"maxLength":1e1}`, "", `"ab"`, `"a"`},
 		{"empty anyOf", `{"anyOf":[],"type":"string"}`, "/anyOf", `"a"`, `1`},
+		{"tuple of older dialects", `{"items":[{"type":"string"}],"additionalItems":false}`, "", `["a",1]`, `[1]`},
 		// What would refuse more without the keyword goes with it.
 		{"under not", `{"type":"string","not":{"pattern":"(?=a)"}}`, "/not/pattern", `"b"`, `1`},
 		{"under if", `{"if":{"pattern":"(?=a)"},"then":{"maxLength":1}}`, "/if/pattern", `"bcd"`, ""},

@@ -73,12 +73,6 @@ func (p *planner) keywordMore(to *plan, n *node, key string, v any) {
 		}
 	case "propertyNames":
 		p.more(to).names = p.sub(n, key)
-	case "dependentRequired", "dependentSchemas", "dependencies":
-		members, _ := v.(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(members)) {
-			x := p.more(to)
-			x.dependents = append(x.dependents, dependent{name, namesOf(members[name]), p.sub(n, key, name)})
-		}
 	case "contains":
 		x := p.more(to)
 		x.contains, x.marks = p.sub(n, key), p.doc.dialect == draft2020
@@ -116,8 +110,17 @@ func namesOf(v any) (names []string) {
 	return names
 }
 
-// finishMore plans what depends on several keywords.
+// finishMore plans what depends on several keywords, or stands in several.
 func (p *planner) finishMore(to *plan, n *node) {
+	for _, key := range []string{"dependentRequired", "dependentSchemas", "dependencies"} {
+		members, _ := n.object[key].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			if p.doc.knows(key) {
+				x := p.more(to)
+				x.dependents = append(x.dependents, dependent{name, namesOf(members[name]), p.sub(n, key, name)})
+			}
+		}
+	}
 	for _, key := range []string{"prefixItems", "items"} {
 		if list := p.list(n, key, n.object[key]); len(list) > 0 && p.doc.knows(key) {
 			x := p.more(to)
@@ -141,7 +144,8 @@ func (p *planner) finishMore(to *plan, n *node) {
 	if to.enum != nil && to.enum.others != nil {
 		p.more(to)
 	}
-	if all := p.list(n, "allOf", n.object["allOf"]); len(all) > 0 || len(n.refs) > 1 {
+	all := p.list(n, "allOf", n.object["allOf"])
+	if len(all) > 0 || len(n.refs) > 1 {
 		p.more(to)
 	}
 	for _, target := range n.refs {
@@ -151,7 +155,7 @@ func (p *planner) finishMore(to *plan, n *node) {
 		}
 	}
 	if x := to.more; x != nil {
-		x.all = append(x.all, p.list(n, "allOf", n.object["allOf"])...)
+		x.all = append(x.all, all...)
 		if len(x.patterns) > 0 {
 			x.extra, to.extra = to.extra, nil
 		}
