@@ -19,7 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/nearest"
 )
 
-var agentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var agentName = nameForm{regexp.MustCompile(`^[A-Za-z0-9_-]+$`), 64}
 
 // agents reads the section of troupe.yaml.
 func (d *decoder) agents(n *yaml.Node, c *Config, foreign bool) {
@@ -32,7 +32,7 @@ func (d *decoder) agents(n *yaml.Node, c *Config, foreign bool) {
 
 func (d *decoder) agentName(n *yaml.Node, name string) {
 	switch {
-	case !agentName.MatchString(name):
+	case !agentName.fits(name):
 		d.fail(n, "the name of an agent has 1 to 64 letters, digits, dashes and underscores")
 	case name == MainAgent:
 		d.fail(n, "the agent %s is the one of the flags: give this one another name", MainAgent)

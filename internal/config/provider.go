@@ -80,7 +80,7 @@ func (d *decoder) provider(key, n *yaml.Node) Provider {
 	if b, ok := builtIn[key.Value]; ok {
 		p.Type = b.kind
 	}
-	if !providerName.MatchString(key.Value) {
+	if !providerName.fits(key.Value) {
 		d.fail(key, "a provider's name has letters, digits, dots, dashes and underscores, at most 64")
 	}
 	keys := 0
@@ -149,7 +149,7 @@ func (d *decoder) headers(p *Provider) func(*yaml.Node) {
 		d.entries(n, func(key, value *yaml.Node) {
 			var text string
 			d.text(&text)(value)
-			if !headerName.MatchString(key.Value) {
+			if !headerName.fits(key.Value) {
 				d.fail(key, "this is no name of a header")
 			}
 			p.headers[key.Value] = NewKey(text)

@@ -145,7 +145,7 @@ func (d *decoder) worker(n *yaml.Node, w *Worker) {
 		"schedules": func(n *yaml.Node) {
 			w.Schedules = make(map[string]Schedule)
 			d.entries(n, func(key, value *yaml.Node) {
-				if !agentName.MatchString(key.Value) {
+				if !agentName.fits(key.Value) {
 					d.fail(key, "the name of a schedule has 1 to 64 letters, digits, dashes and underscores")
 				}
 				w.Schedules[key.Value] = d.schedule(key, value)

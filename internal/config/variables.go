@@ -6,11 +6,20 @@ import (
 )
 
 var (
-	providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
+	providerName = nameForm{regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`), 64}
+	headerName   = nameForm{regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"), 128}
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variables    = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 )
+
+// nameForm is what a name must look like. The length is not in the pattern: a pattern with a
+// count is compiled to as many copies, at the start of every program.
+type nameForm struct {
+	pattern *regexp.Regexp
+	max     int // bytes
+}
+
+func (f nameForm) fits(name string) bool { return len(name) <= f.max && f.pattern.MatchString(name) }
 
 // minKey is the length from which a text is a key, and not a word like "none" that a local
 // server is given.
