@@ -79,6 +79,7 @@ type Reader struct {
 	most    int           // of them
 	within  bool          // the beginning of its current line was dropped
 
+	pause    error // of src, which is not its end; else nil
 	retry    time.Duration
 	hasRetry bool
 	roomy    int
@@ -100,12 +101,16 @@ func NewReader(r io.Reader, max int) *Reader {
 // no end within 1 GiB is the end of the stream: [ErrEndless].
 func (r *Reader) SkipLong() { r.skips = true }
 
+// PauseOn makes err, where src returns it, no end: Next returns it if no event is under way,
+// and then holds no buffer; the next call goes on. Within an event src is read again.
+func (r *Reader) PauseOn(err error) { r.pause = err }
+
 // Next returns the next event that has data, an id or a retry, even if its data
 // is empty (WIRE-11). It returns an event as soon as its last line is there.
 //
 // At the end of the stream it returns [io.EOF], or [io.ErrUnexpectedEOF] in the
 // middle of an event, which is dropped as the grammar demands. Other errors are
-// [*TooLongError] and those of the source. Every error is final.
+// [*TooLongError] and those of the source. Every error is final, but that of PauseOn.
 func (r *Reader) Next() (Event, error) {
 	if r.err != nil {
 		return Event{}, r.err
@@ -129,8 +134,9 @@ func (r *Reader) Next() (Event, error) {
 			r.err = r.dropLine()
 		case r.srcErr != nil:
 			r.err = r.last()
-		default:
-			r.fill()
+		case !r.fill() && !r.partial && r.end == r.pos:
+			r.buf, r.pos, r.end, r.lf, r.cr = nil, 0, 0, mark{at: -1}, mark{at: -1}
+			return Event{}, r.pause
 		}
 		if r.err != nil {
 			r.buf = nil
@@ -342,8 +348,8 @@ func milliseconds(b []byte) (time.Duration, bool) {
 	return d, len(b) > 0
 }
 
-// fill reads once more into the buffer, having made room.
-func (r *Reader) fill() {
+// fill reads once more into the buffer, having made room. It returns false for a pause.
+func (r *Reader) fill() bool {
 	r.makeRoom()
 	for range maxEmptyRead {
 		n, err := r.src.Read(r.buf[r.end:])
@@ -351,12 +357,16 @@ func (r *Reader) fill() {
 			n, err = 0, fmt.Errorf("reading events: the source returned a count of %d", n)
 		}
 		r.end += n
+		if err != nil && err == r.pause {
+			return n > 0
+		}
 		r.srcErr = err
 		if n > 0 || err != nil {
-			return
+			return true
 		}
 	}
 	r.srcErr = io.ErrNoProgress
+	return true
 }
 
 // makeRoom moves what is still needed to the front, and grows a full buffer or

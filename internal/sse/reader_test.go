@@ -394,3 +394,49 @@ func (s *steps) Read(p []byte) (int, error) {
 	s.left = s.left[n:]
 	return n, nil
 }
+
+// A pause of the source loses nothing, wherever it comes; between events the reader then
+// holds no buffer.
+func TestPause(t *testing.T) {
+	pause := errors.New("pause")
+	stream := "\ufeffdata: one\r\n\r\n: comment\n\nid: 7\ndata: two\ndata: lines\n\nretry: 5\n\ndata: " + strings.Repeat("x", 3000) + "\r\rdata:3\n\n"
+	want, _ := reference(stream)
+	for size := 1; size < 50; size++ {
+		rest, paused := stream, false
+		r := NewReader(sourceFunc(func(p []byte) (int, error) {
+			if paused = !paused; paused {
+				return 0, pause
+			}
+			if rest == "" {
+				return 0, io.EOF
+			}
+			n := copy(p, rest[:min(size, len(rest))])
+			rest = rest[n:]
+			return n, nil
+		}), 0)
+		r.PauseOn(pause)
+		var got []Event
+		var err error
+		pauses := 0
+		for ; ; pauses++ {
+			var some []Event
+			some, err = readAll(r)
+			if got = append(got, some...); err != pause {
+				break
+			}
+			if r.buf != nil {
+				t.Fatalf("pieces of %d bytes: a pause holds a buffer", size)
+			}
+		}
+		if err != io.EOF || !reflect.DeepEqual(got, want) {
+			t.Errorf("pieces of %d bytes: got %v, %v, want %v", size, got, err, want)
+		}
+		if size == 1 && pauses < 5 { // as many ends of events and comments
+			t.Errorf("got %d pauses, want 5", pauses)
+		}
+	}
+}
+
+type sourceFunc func([]byte) (int, error)
+
+func (f sourceFunc) Read(p []byte) (int, error) { return f(p) }
