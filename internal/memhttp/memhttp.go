@@ -14,7 +14,7 @@ import (
 // run in a synctest bubble.
 func Serve(t testing.TB, h http.Handler) *http.Client {
 	t.Helper()
-	return serve(t, h, nil)
+	return client(t, h, nil)
 }
 
 // ServeHTTP2 is Serve over HTTP/2, without TLS.
@@ -22,10 +22,23 @@ func ServeHTTP2(t testing.TB, h http.Handler) *http.Client {
 	t.Helper()
 	var only http.Protocols
 	only.SetUnencryptedHTTP2(true)
-	return serve(t, h, &only)
+	return client(t, h, &only)
 }
 
-func serve(t testing.TB, h http.Handler, protocols *http.Protocols) *http.Client {
+func client(t testing.TB, h http.Handler, protocols *http.Protocols) *http.Client {
+	t.Helper()
+	transport := &http.Transport{DialContext: listen(t, h, protocols), Protocols: protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// Listen is as Serve, for a client that makes connections by a function.
+func Listen(t testing.TB, h http.Handler) (dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
+	t.Helper()
+	return listen(t, h, nil)
+}
+
+func listen(t testing.TB, h http.Handler, protocols *http.Protocols) (dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	t.Helper()
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols}
@@ -34,13 +47,11 @@ func serve(t testing.TB, h http.Handler, protocols *http.Protocols) *http.Client
 		defer close(done)
 		_ = server.Serve(l)
 	}()
-	transport := &http.Transport{DialContext: l.dial, Protocols: protocols}
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
 		_ = server.Close()
 		<-done
 	})
-	return &http.Client{Transport: transport}
+	return l.dial
 }
 
 // pipes is a listener whose connections are pairs of net.Pipe.

@@ -29,6 +29,8 @@ type Options struct {
 	// Proxy chooses the proxy of a request, which is never asked for this machine.
 	// Nil means HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Dial makes connections. Nil connects to hosts, and to sockets.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 func (o *Options) withDefaults() Options {
@@ -51,15 +53,17 @@ func (o *Options) withDefaults() Options {
 // that lasts for days. CloseIdleConnections ends what is left when the host closes.
 func NewClient(opts *Options) *http.Client {
 	o := opts.withDefaults()
-	d := &dialer{net.Dialer{
-		Timeout: o.DialTimeout,
-		// A peer that is gone without a word is noticed within two minutes.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 6},
-	}}
+	if o.Dial == nil {
+		o.Dial = (&dialer{net.Dialer{
+			Timeout: o.DialTimeout,
+			// A peer that is gone without a word is noticed within two minutes.
+			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 6},
+		}}).dial
+	}
 	calls := &http.Transport{
 		Proxy:                  o.proxy,
-		DialContext:            d.dial,
-		TLSClientConfig:        o.TLS,
+		DialContext:            o.Dial,
+		TLSClientConfig:        o.TLS.Clone(), // net/http adds to it
 		TLSHandshakeTimeout:    o.TLSTimeout,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
@@ -73,10 +77,10 @@ func NewClient(opts *Options) *http.Client {
 	}
 	streams := calls.Clone()
 	streams.ReadBufferSize, streams.WriteBufferSize = streamBuffer, streamBuffer
-	return &http.Client{CheckRedirect: checkRedirect, Transport: &guard{calls, streams}}
+	return &http.Client{CheckRedirect: checkRedirect, Transport: &guard{calls, streams, newLastings(&o, streams)}}
 }
 
-// streamBuffer is the size of both buffers of a connection that carries a GET stream. Such
+// streamBuffer is the size of the buffers of a connection that carries a GET stream. Such
 // a connection is idle for most of its life, and each client has one.
 const streamBuffer = 1 << 10
 
@@ -100,10 +104,16 @@ func isLocal(host string) bool {
 }
 
 // guard is the transport: it adds the schemes that net/http does not know.
-type guard struct{ calls, streams *http.Transport }
+type guard struct {
+	calls, streams *http.Transport
+	lasting        *lastings
+}
 
 // carrier returns the transport for a request.
-func (g *guard) carrier(req *http.Request) *http.Transport {
+func (g *guard) carrier(req *http.Request) http.RoundTripper {
+	if isLasting(req) {
+		return g.lasting
+	}
 	if req.Method == http.MethodGet && req.Header.Get("Accept") == "text/event-stream" {
 		return g.streams
 	}

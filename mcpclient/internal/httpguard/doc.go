@@ -10,6 +10,8 @@
 //   - What is read is bounded, after decompression too.
 //   - Errors name no URL: its query may be a secret. [Redact] takes it out of what a
 //     server says.
+//   - The answer to a request marked by [Lasting] is a [Stream], which costs little while
+//     nothing comes; it is for HTTP/1.1 without a proxy.
 //   - HTTP/2 is used where TLS agrees on it; a connection that has become silent is
 //     pinged, so that a stream does not hang on one that is gone.
 //

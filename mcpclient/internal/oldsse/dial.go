@@ -37,7 +37,7 @@ func Dial(ctx context.Context, opts Options) (*Link, error) {
 
 // open sends the GET and reads the first event (SSE-02).
 func (l *Link) open() error {
-	resp, denied, err := l.authorized(l.ctx, func() *http.Request {
+	resp, denied, err := l.authorized(httpguard.Lasting(l.ctx), func() *http.Request {
 		return &http.Request{
 			Method: http.MethodGet, URL: l.opts.URL, Host: l.opts.URL.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 			Header: l.opts.headers("Accept", "text/event-stream", "Accept-Encoding", "identity", "Cache-Control", "no-cache"),
