@@ -208,7 +208,7 @@ func (c dialing) newWeb() (*weblink.Server, error) {
 	}
 	return weblink.New(weblink.Options{
 		Server: s.Name, URL: s.URL, Headers: s.Headers, HeadersFunc: s.HeadersFunc, Auth: auth, OldOnly: s.Transport == TransportSSE,
-		Client: c.opts.httpClient, Go: c.sys.Go, Log: c.log, MaxMessage: s.maxMessage(), TooLong: s.tooLong,
+		Client: c.opts.httpClient, System: c.sys, Log: c.log, MaxMessage: s.maxMessage(), TooLong: s.tooLong,
 		Denied: denied, WantsAuthorization: func(err error) bool { return errors.Is(err, ErrAuthRequired) },
 		Eras: c.opts.eras, Changed: func() { c.status(c.conn.Status()) },
 	}), nil

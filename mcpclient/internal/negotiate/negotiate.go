@@ -184,7 +184,7 @@ func (n *Negotiator) chooseFrom(ctx context.Context, s *conn.Session, theirs []m
 	if v, ok := mcp.Newest(n.of(mcp.EraLegacy), theirs); ok {
 		return n.handshake(ctx, s, v, nil)
 	}
-	return conn.Permanent(n.Mismatch(n.Versions, theirs))
+	return conn.Permanent(n.Mismatch(slices.Clone(n.Versions), theirs))
 }
 
 // modern has nothing more to agree on.
@@ -263,7 +263,7 @@ func (n *Negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.V
 			}
 			next, ok := mcp.Newest(legacy, data.Supported)
 			if !ok || next == offer {
-				return conn.Permanent(n.Mismatch(n.Versions, data.Supported))
+				return conn.Permanent(n.Mismatch(slices.Clone(n.Versions), data.Supported))
 			}
 			offer = next
 		case e.Code == mcp.CodeInvalidParams:

@@ -14,13 +14,16 @@ const (
 	Modern = "modern"
 )
 
-// Versions returns the revisions that may be used, newest first, where a definition has this protocol.
+var all, legacy = mcp.Versions(), mcp.LegacyVersions()
+
+// Versions returns the revisions that may be used, newest first, where a definition has this protocol. They must
+// not be changed: all clients have the same.
 func Versions(protocol string) ([]mcp.Version, error) {
 	switch protocol {
 	case "", Auto:
-		return mcp.Versions(), nil
+		return all, nil
 	case Legacy:
-		return mcp.LegacyVersions(), nil
+		return legacy, nil
 	case Modern:
 		return slices.DeleteFunc(mcp.Versions(), func(v mcp.Version) bool { return v.Era() != mcp.EraModern }), nil
 	}

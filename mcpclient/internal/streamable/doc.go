@@ -4,7 +4,7 @@
 //
 // A [Link] looks like any other link, but there is no connection behind it: each
 // request is a POST of its own, on a goroutine that lives as long as its answer
-// takes. [Link.Speak] says what was agreed on, and so which headers go out.
+// takes. The GET stream has one while something comes. [Link.Speak] says what was agreed on, and so which headers go out.
 //
 //	l, err := streamable.New(streamable.Options{URL: u, Client: client, Go: sys.Go, Sink: sink})
 //	l.Speak(mcp.V2026_07_28)

@@ -38,8 +38,8 @@ type headers struct {
 	named  map[[2]string]http.Header // of modern requests, by method and name
 }
 
-// update makes the headers that all messages have from now on.
-func (h *headers) update(o *Options, v mcp.Version, session string) {
+// newHeaders makes the headers that all messages of a version and a session have.
+func newHeaders(o *Options, v mcp.Version, session string) *headers {
 	base := make(http.Header, len(o.Header)+5)
 	for name, values := range o.Header {
 		base[http.CanonicalHeaderKey(name)] = values
@@ -50,14 +50,14 @@ func (h *headers) update(o *Options, v mcp.Version, session string) {
 	base["Content-Type"] = []string{typeJSON}
 	base["Accept"] = []string{typeJSON + ", " + typeStream} // SHL-10, SHM-04
 	base["Accept-Encoding"] = []string{"identity"}
-	h.modern = v.Era() == mcp.EraModern
-	if h.modern || v.Has(mcp.FeatureElicitation) { // since 2025-06-18 (SHL-61)
+	modern := v.Era() == mcp.EraModern
+	if modern || v.Has(mcp.FeatureElicitation) { // since 2025-06-18 (SHL-61)
 		base[headerVersion] = []string{string(v)} // HDR-01
 	}
-	if session != "" && !h.modern {
+	if session != "" && !modern {
 		base[headerSession] = []string{session} // SHL-51
 	}
-	h.base, h.named = base, nil
+	return &headers{base: base, modern: modern}
 }
 
 // of returns the headers of one message. They must not be changed.

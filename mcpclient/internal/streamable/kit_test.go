@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/memhttp"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 	"github.com/troupe-dev/troupe/mcpclient/internal/streamable"
 )
 
@@ -125,6 +127,8 @@ type kit struct {
 	server *server
 	sink   *sink
 	log    *strings.Builder
+
+	goroutines atomic.Int32 // of the link
 }
 
 // bubble runs f with a link; nothing of it is left afterwards.
@@ -139,9 +143,18 @@ func bubbleWith(t *testing.T, o streamable.Options, answer func(w http.ResponseW
 		k := &kit{t: t, server: &server{answer: answer, begin: time.Now()}, sink: newSink(), log: new(strings.Builder)}
 		u, _ := url.Parse("http://mcp.test/mcp?key=query-secret")
 		var running sync.WaitGroup
-		o.URL, o.Client, o.Sink, o.Name = u, memhttp.Serve(t, k.server), k.sink, "x"
+		o.URL, o.Sink, o.Name = u, k.sink, "x"
+		if o.WhenReadable == nil {
+			o.Client = memhttp.Serve(t, k.server)
+		} else { // only the client of programs has streams that can be waited for
+			o.Client = httpguard.NewClient(&httpguard.Options{Dial: memhttp.Listen(t, k.server), Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
+			t.Cleanup(o.Client.CloseIdleConnections)
+		}
 		o.Log = slog.New(slog.NewTextHandler(&lockedWriter{w: k.log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		o.Go = func(_ string, f func()) { running.Go(f) }
+		o.Go = func(_ string, f func()) {
+			k.goroutines.Add(1)
+			running.Go(func() { f(); k.goroutines.Add(-1) })
+		}
 		k.Link = streamable.New(o)
 		f(k)
 		begin := time.Now()

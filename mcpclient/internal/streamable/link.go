@@ -1,12 +1,12 @@
 package streamable
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -19,10 +19,7 @@ type Link struct {
 	opts   Options
 	server endpoint
 	owner  string
-	ctx    context.Context // ends with the link
-	end    context.CancelCauseFunc
 	lost   sync.Once
-	closed chan struct{} // closed when Close is done
 
 	mu      sync.Mutex    // guards the fields below it, nothing is sent under it: each request has its goroutine, and Send starts it without a message in between
 	closing bool          // nothing more is taken
@@ -30,36 +27,51 @@ type Link struct {
 	over    bool          // nothing more is passed on
 	tasks   int           // goroutines
 	idle    chan struct{} // closed when there are none; nil if no goroutine waits
+	closed  chan struct{} // closed when Close is done; nil before it is called
 
 	version mcp.Version // "" before it is agreed on
 	session string
-	headers headers
+	headers weak.Pointer[headers] // of both; an idle link does without them
 
-	posts   map[mcp.ID]*post // requests that have no answer yet
-	running int              // of them, those that have a goroutine
-	waiting []*post          // the others, in order
-	held    bool             // requests wait: the server has not taken initialized yet
+	posts   posts   // requests that have no answer yet
+	running int     // of them, those that have a goroutine
+	waiting []*post // the others, in order
+	held    bool    // requests wait: the server has not taken initialized yet
 
 	queue   []*post       // notifications and answers, in order
-	sending bool          // the queue has a goroutine
+	sending *post         // the one that was taken from the queue; nil without a goroutine
 	drained chan struct{} // closed when it is empty; nil if no goroutine waits
 	bytes   int           // of all that is in line
 
 	listening bool
+	own       *ownStream  // nil before and after
 	wantsGET  bool        // once nothing is held
 	opening   *time.Timer // until held requests go, though the stream is not open; else nil
 }
 
 // New returns a link. Nothing is sent before the first message.
 func New(opts Options) *Link {
-	l := &Link{opts: opts.withDefaults(), closed: make(chan struct{}), owner: "HTTP of " + opts.Name}
-	l.ctx, l.end = context.WithCancelCause(context.Background())
+	l := &Link{opts: opts.withDefaults(), owner: "HTTP of " + opts.Name}
 	l.server = endpoint{opts: &l.opts, rt: l.opts.Client.Transport}
 	if l.server.rt == nil {
 		l.server.rt = http.DefaultTransport
 	}
-	l.headers.update(&l.opts, "", "")
 	return l
+}
+
+// header returns the headers of messages as the link speaks now. The lock is held.
+func (l *Link) header() *headers {
+	h := l.headers.Value()
+	if h == nil {
+		h = newHeaders(&l.opts, l.version, l.session)
+		l.headers = weak.Make(h)
+	}
+	return h
+}
+
+// speak makes the link speak v in a session. The lock is held.
+func (l *Link) speak(v mcp.Version, session string) {
+	l.version, l.session, l.headers = v, session, weak.Pointer[headers]{}
 }
 
 // Speak says which version the messages that follow are of: a modern one changes how
@@ -68,10 +80,11 @@ func New(opts Options) *Link {
 func (l *Link) Speak(v mcp.Version) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.version = v; l.modern() {
-		l.session = "" // of a handshake that was refused
+	session := l.session
+	if v.Era() == mcp.EraModern {
+		session = "" // of a handshake that was refused
 	}
-	l.headers.update(&l.opts, v, l.session)
+	l.speak(v, session)
 }
 
 // SessionID returns the session's id, which is a secret; "" if there is none.
@@ -96,8 +109,7 @@ func (l *Link) begun(id string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session = id
-	l.headers.update(&l.opts, l.version, id)
+	l.speak(l.version, id)
 	return nil
 }
 
@@ -134,12 +146,11 @@ func (l *Link) Send(m mcp.Outgoing) error {
 // request starts a request, or puts it in line.
 func (l *Link) request(m mcp.Outgoing) error {
 	if m.Method == mcp.MethodInitialize {
-		for id, p := range l.posts { // a probe without an answer: it would never be cancelled (ERA-08)
-			delete(l.posts, id)
+		for p := range l.posts.all { // a probe without an answer: it would never be cancelled (ERA-08)
+			l.posts.remove(p.id)
 			p.end(errCancel)
 		}
-		l.session = "" // of a handshake that was refused: each begins without one (SHL-52)
-		l.headers.update(&l.opts, l.version, "")
+		l.speak(l.version, "") // the session is of a handshake that was refused: each begins without one (SHL-52)
 	}
 	p := newPost(l, m)
 	now := l.running < l.opts.MaxRequests && !l.held
@@ -147,10 +158,7 @@ func (l *Link) request(m mcp.Outgoing) error {
 		p.end(errClosed)
 		return fmt.Errorf("%w: the server does not answer", call.ErrBusy)
 	}
-	if l.posts == nil {
-		l.posts = make(map[mcp.ID]*post)
-	}
-	l.posts[p.id] = p
+	l.posts.add(p)
 	if now {
 		l.running++
 		l.task(p.work)
@@ -165,11 +173,11 @@ func (l *Link) request(m mcp.Outgoing) error {
 // CANC-09); before, a disconnect means nothing (SHL-15) and the server is told. A
 // request that has not left is just not sent. The lock is held.
 func (l *Link) cancelled(m mcp.Outgoing) error {
-	p := l.posts[m.Cancels]
+	p := l.posts.of(m.Cancels)
 	if p == nil {
 		return nil // it has its end
 	}
-	delete(l.posts, m.Cancels)
+	l.posts.remove(p.id)
 	if l.modern() || p.body.withdraw() {
 		p.end(errCancel)
 		return nil
@@ -227,7 +235,7 @@ func (l *Link) release() {
 func (l *Link) openOwn() {
 	l.wantsGET, l.held = false, true
 	l.opening = time.AfterFunc(openTime, l.letGo)
-	l.task((&ownStream{link: l, cursor: cursor{retry: defaultRetry}}).listen)
+	l.task(l.own.listen)
 }
 
 // letGo lets requests go. Only the first call counts.
@@ -256,10 +264,10 @@ func (l *Link) letGo() {
 func (l *Link) forget(p *post) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.posts[p.id] != p || l.over {
+	if l.posts.of(p.id) != p || l.over {
 		return false
 	}
-	delete(l.posts, p.id)
+	l.posts.remove(p.id)
 	return true
 }
 
@@ -279,7 +287,7 @@ func (l *Link) lose(err error) {
 // new one (SHL-52).
 func (l *Link) sessionLost() {
 	l.mu.Lock()
-	l.session = ""
+	l.speak(l.version, "")
 	l.mu.Unlock()
 	l.lose(conn.Redial(ErrSession))
 }
@@ -291,7 +299,7 @@ func (l *Link) sessionLost() {
 func (l *Link) outdated(p *post) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, other := range l.posts {
+	for other := range l.posts.all {
 		if other != p && other.method != mcp.MethodListen {
 			return false
 		}

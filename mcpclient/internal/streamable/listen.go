@@ -33,90 +33,235 @@ func (l *Link) ListenGET() {
 		return
 	}
 	l.listening = true
+	l.own = &ownStream{link: l, n: -1, cursor: cursor{retry: defaultRetry}, end: func(error) {}}
+	l.own.alarm = time.AfterFunc(quietTime, l.own.quiet)
 	if l.wantsGET = l.held; !l.held {
 		l.openOwn()
 	}
 }
 
 // ownStream is the server's own stream, over as many connections as it takes.
+//
+//	pausing ──▶ asking ──▶ reading ⇄ parked
+//	   ▲           │          │        │
+//	   └───────────┴──────────┴────────┘  until the server does not want it, or the link ends
+//
+// One goroutine carries it, and none while it is parked: then the system waits for the
+// connection.
 type ownStream struct {
 	link *Link
 	cursor
+	n     int         // connections in a row that have brought nothing; -1 before the first
+	alarm *time.Timer // rings when nothing has come for long
+
+	// Of a connection; nil without one.
+	body  io.Closer
+	in    *sse.Reader
+	conn  *httpguard.Stream // that can be waited for; else nil
+	live  bool              // it has brought an event
+	woken bool              // it was parked, and has brought no message since
+
+	// Under the lock of the link.
+	end  func(error) // ends what the goroutine is at, and the connection
+	wait Wait        // nil unless the stream is parked
 }
 
-// listen reads the stream, again and again, until the server does not want it.
+// listen carries the stream until it is parked, or over.
 func (s *ownStream) listen() {
-	l := s.link
-	defer l.done()
-	for n := -1; ; n++ {
-		wait := max(s.retry, minBackoff, backoff(n-1))
-		if n >= manyRefusals && s.refused {
-			wait = quietTime
+	defer s.link.done()
+	for again := true; again && s.link.passes(); {
+		if s.in == nil {
+			if s.n >= 0 && !s.pause() {
+				break
+			}
+			again = s.ask()
 		}
-		if n >= 0 && pause.For(l.ctx, wait) != nil {
+		if s.in != nil && s.read() {
 			return
 		}
-		events, again := s.read(n >= 0)
-		if !again || l.ctx.Err() != nil {
-			return
+		if s.n++; s.live {
+			s.n, s.live = 0, false
 		}
-		if events > 0 {
-			n = -1
-		}
+	}
+	s.alarm.Stop()
+	s.link.mu.Lock()
+	s.link.own = nil
+	s.link.mu.Unlock()
+}
+
+// begin returns the context of a step of the goroutine.
+func (s *ownStream) begin() context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	s.ends(end)
+	return ctx
+}
+
+// ends says how what the goroutine is at is ended, which is done at once if the link has ended.
+func (s *ownStream) ends(end func(error)) {
+	s.link.mu.Lock()
+	s.end = end
+	over := s.link.over
+	s.link.mu.Unlock()
+	if over {
+		end(errClosed)
 	}
 }
 
-// read reads one connection of the stream to its end, and reports whether another is to
-// follow. before is set if there was one.
-func (s *ownStream) read(before bool) (events int, again bool) {
-	l := s.link
-	ctx, cancel := context.WithCancelCause(l.ctx)
-	defer cancel(nil)
-	alarm := time.AfterFunc(quietTime, func() { cancel(errQuiet) }) // a half-open connection
-	defer alarm.Stop()
-	resp, err := l.get(httpguard.Unattended(ctx), s.last)
+// pause waits before the next connection, and reports false if the link has ended.
+func (s *ownStream) pause() bool {
+	s.alarm.Stop()
+	wait := max(s.retry, minBackoff, backoff(s.n-1))
+	if s.n >= manyRefusals && s.refused {
+		wait = quietTime
+	}
+	return pause.For(s.begin(), wait) == nil || s.link.passes()
+}
+
+// ask makes a connection, and reports whether another is to follow.
+func (s *ownStream) ask() (again bool) {
+	l, before := s.link, s.n >= 0
+	ctx := s.begin()
+	s.alarm.Reset(quietTime)
+	resp, err := l.get(httpguard.Lasting(httpguard.Unattended(ctx)), s.last)
 	l.letGo()
 	if err != nil {
-		if l.ctx.Err() == nil && ctx.Err() == nil && errors.Is(err, httpguard.ErrUnsent) {
+		if ctx.Err() == nil && errors.Is(err, httpguard.ErrUnsent) {
 			l.lose(err)
-			return 0, false
+			return false
 		}
-		return 0, true
+		return true
+	}
+	s.refused = resp.StatusCode == http.StatusUnauthorized
+	if resp.StatusCode == http.StatusOK && mediaType(resp.Header) == typeStream {
+		l.opts.Trouble("")
+		s.connected(resp)
+		return true
 	}
 	defer resp.Body.Close()
-	s.refused = resp.StatusCode == http.StatusUnauthorized
 	switch status := resp.StatusCode; {
-	case status == http.StatusOK && mediaType(resp.Header) == typeStream:
-		l.opts.Trouble("")
 	case status == http.StatusUnauthorized: // what proves who we are may be good again later
 		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is tried again"))
-		return 0, true
+		return true
 	case status == http.StatusForbidden:
 		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is not tried again on this connection"))
-		return 0, false
+		return false
 	case status/100 == 5, status == http.StatusTooManyRequests:
-		return 0, true
+		return true
 	case status == http.StatusConflict && before: // it has not seen yet that the one before has ended
-		return 0, true
+		return true
 	case status == http.StatusBadRequest && s.last != "": // the id is of no use any more (SHL-42), the stream may be
 		s.last = ""
-		return 0, true
+		return true
 	case status == http.StatusNotFound && before && l.SessionID() != "": // SHL-52
 		l.sessionLost()
-		return 0, false
+		return false
 	default: // SHL-20: 405, or what others say for it; a 404 may be all that there is for a GET
 		l.opts.Log.Debug("the server has no stream of its own", "status", status)
-		return 0, false
-	}
-	body := &alarmed{httpguard.Body(resp, -1), alarm}
-	events, _, err = s.events(body, l.opts.MaxMessage, s.skip, func(frame []byte) bool {
-		s.received(frame)
 		return false
-	})
-	if unusable(err) {
-		l.opts.Log.Warn("the server's own stream cannot be read", "error", err)
 	}
-	return events, true
+}
+
+// connected begins to read an answer.
+func (s *ownStream) connected(resp *http.Response) {
+	body := httpguard.Body(resp, -1)
+	if s.conn = httpguard.StreamOf(resp); s.conn != nil {
+		body = s.conn
+		s.ends(func(error) { body.Close() })
+		if s.link.opts.WhenReadable != nil {
+			s.conn.Idle(parkTime)
+		}
+	}
+	s.body = body
+	s.in = sse.NewReader(&alarmed{body, s.alarm}, s.link.opts.MaxMessage)
+	s.in.SkipLong()
+	s.in.PauseOn(httpguard.ErrIdle)
+}
+
+// read reads a connection until the stream is parked, which it reports, or to its end.
+func (s *ownStream) read() (parked bool) {
+	l := s.link
+	for {
+		events, _, err := s.events(s.in, s.skip, func(frame []byte) bool {
+			if s.woken {
+				s.woken = false
+				s.conn.Idle(parkTime) // more may follow
+			}
+			s.received(frame)
+			return false
+		})
+		s.live = s.live || events > 0
+		if err == httpguard.ErrIdle && s.park() {
+			return true // another goroutine may have it already
+		}
+		if err == httpguard.ErrIdle {
+			s.conn.Idle(0)
+			continue
+		}
+		if unusable(err) {
+			l.opts.Log.Warn("the server's own stream cannot be read", "error", err)
+		}
+		s.body.Close()
+		s.end(nil)
+		s.body, s.in, s.conn, s.woken = nil, nil, nil, false
+		return false
+	}
+}
+
+// park lets the system wait for the connection, and reports false if it does not. Else the
+// goroutine that calls it has no more to do with the stream.
+func (s *ownStream) park() bool {
+	l := s.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return true
+	}
+	wait, ok := l.opts.WhenReadable(l.owner, s.conn, s.wake)
+	if ok {
+		s.wait = wait
+	}
+	return ok
+}
+
+// wake goes on with a stream that is parked.
+func (s *ownStream) wake() {
+	l := s.link
+	l.mu.Lock()
+	parked := s.wait != nil // else the link has ended
+	if parked {
+		s.wait = nil
+		l.tasks++
+	}
+	l.mu.Unlock()
+	if parked {
+		s.woken = true
+		s.conn.Idle(wokenTime)
+		s.listen()
+	}
+}
+
+// quiet ends a connection on which nothing has come for long: it may be half open.
+func (s *ownStream) quiet() {
+	s.link.mu.Lock()
+	end, wait := s.end, s.wait
+	s.link.mu.Unlock()
+	end(errQuiet)
+	if wait != nil {
+		wait.Wake()
+	}
+}
+
+// stop ends the stream with its link.
+func (s *ownStream) stop() {
+	s.link.mu.Lock()
+	end, wait := s.end, s.wait
+	s.wait = nil
+	s.link.mu.Unlock()
+	if wait != nil {
+		wait.Cancel() // before the connection is closed
+	}
+	end(errClosed)
+	s.alarm.Stop()
 }
 
 // skip is told of a message of the server's own stream that was too long.
@@ -138,8 +283,8 @@ func (s *ownStream) received(frame []byte) {
 	}()
 	if err := mcp.Scan(frame, m); err == nil && (m.Kind == mcp.KindResult || m.Kind == mcp.KindError) {
 		l.mu.Lock()
-		if p := l.posts[m.ID]; p != nil {
-			delete(l.posts, m.ID)
+		if p := l.posts.of(m.ID); p != nil {
+			l.posts.remove(p.id)
 			p.end(nil)
 		}
 		l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/streamable"
 )
 
-// P16: an idle link holds no goroutine and at most 4 KiB.
+// P16: an idle link holds no goroutine and at most 1 KiB.
 func TestMemory(t *testing.T) {
 	const n = 1000
 	inUse := func() uint64 {
@@ -38,8 +38,8 @@ func TestMemory(t *testing.T) {
 	}
 	each := float64(inUse()-before) / n
 	t.Logf("%.0f bytes for each link", each)
-	if each > 4<<10 && !raceEnabled {
-		t.Errorf("%.0f bytes for each link, want at most 4096", each)
+	if each > 1<<10 && !raceEnabled {
+		t.Errorf("%.0f bytes for each link, want at most 1024", each)
 	}
 	runtime.KeepAlive(links)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
@@ -27,6 +28,8 @@ const (
 	pageTime     = 10 * time.Second       // an error page
 	openTime     = time.Second            // for the answer to the first GET, before calls go
 	quietTime    = 5 * time.Minute        // without a byte on the GET stream
+	parkTime     = time.Second            // without a byte, after which the GET stream needs no goroutine
+	wokenTime    = 20 * time.Millisecond  // the same, after a sign of life
 	closeTime    = 2 * time.Second        // the DELETE (SHL-53)
 	drainTime    = time.Second            // what was queued before Close
 	endTime      = 5 * time.Second        // for all goroutines
@@ -51,6 +54,10 @@ type Options struct {
 	Client *http.Client
 	// Go runs f on a goroutine that the system counts.
 	Go func(owner string, f func())
+	// WhenReadable runs ready on a goroutine, once conn can be read, or reports false if it does
+	// not wait for such a connection. Nil waits for none: then each event stream keeps a
+	// goroutine.
+	WhenReadable func(owner string, conn syscall.Conn, ready func()) (Wait, bool)
 	// Name is the server's, for owners of goroutines.
 	Name string
 	// Log takes structured logs. Nil discards them.
@@ -74,6 +81,14 @@ type Options struct {
 	// WWW-Authenticate header as they came, the same fit to be shown, and what the server
 	// says. Nil means a [*StatusError].
 	Denied func(status int, challenges []string, shown string, err error) error
+}
+
+// Wait is a wait for a connection.
+type Wait interface {
+	// Cancel ends it, and reports whether its function never runs.
+	Cancel() bool
+	// Wake runs its function now, unless the wait has ended.
+	Wake()
 }
 
 func (o Options) withDefaults() Options {

@@ -41,9 +41,9 @@ func newPost(l *Link, m mcp.Outgoing) *post {
 	if !l.modern() {
 		p.inside = l.session
 	}
-	p.ctx, p.end = context.WithCancelCause(l.ctx)
+	p.ctx, p.end = context.WithCancelCause(context.Background()) // that of the link would have to know each post
 	p.body.init(m.Frame)
-	p.header = l.headers.of(&m)
+	p.header = l.header().of(&m)
 	req := http.Request{
 		Method: http.MethodPost, URL: l.opts.URL, Host: l.opts.URL.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -181,4 +181,55 @@ func (p *post) invalid(status int, err error) {
 		err = p.link.opts.TooLong(true)
 	}
 	p.refuse(status, &call.ResponseError{Method: p.method, Err: err})
+}
+
+// posts are requests, by their ids. Its zero value has none. One at a time, which is all that
+// most clients have, needs no map.
+type posts struct {
+	one  *post
+	more map[mcp.ID]*post
+}
+
+// of returns the request with an id, nil if there is none.
+func (s *posts) of(id mcp.ID) *post {
+	if s.one != nil && s.one.id == id {
+		return s.one
+	}
+	return s.more[id]
+}
+
+// add takes the place of one with the same id.
+func (s *posts) add(p *post) {
+	s.remove(p.id)
+	if s.one == nil {
+		s.one = p
+		return
+	}
+	if s.more == nil {
+		s.more = make(map[mcp.ID]*post)
+	}
+	s.more[p.id] = p
+}
+
+func (s *posts) remove(id mcp.ID) {
+	if s.one != nil && s.one.id == id {
+		s.one = nil
+	} else {
+		delete(s.more, id)
+	}
+	if s.one == nil && len(s.more) == 0 {
+		s.more = nil
+	}
+}
+
+// all yields each request. The one that was yielded may be removed.
+func (s *posts) all(yield func(*post) bool) {
+	if s.one != nil && !yield(s.one) {
+		return
+	}
+	for _, p := range s.more {
+		if !yield(p) {
+			return
+		}
+	}
 }

@@ -25,8 +25,8 @@ func (l *Link) enqueue(p *post) error {
 	if p.method == mcp.NotificationInitialized {
 		l.held = true
 	}
-	if !l.sending {
-		l.sending = true
+	if l.sending == nil {
+		l.sending = p
 		l.task(l.pump)
 	}
 	return nil
@@ -47,7 +47,7 @@ func (l *Link) nextQueued() *post {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 {
-		l.queue, l.sending = nil, false
+		l.queue, l.sending = nil, nil
 		if l.drained != nil {
 			close(l.drained)
 			l.drained = nil
@@ -58,6 +58,7 @@ func (l *Link) nextQueued() *post {
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
 	l.bytes -= len(p.body.frame)
+	l.sending = p
 	return p
 }
 
@@ -102,7 +103,7 @@ func (p *post) settled(ctx context.Context) bool {
 
 // undelivered is a notification or answer that did not reach the server.
 func (p *post) undelivered(err error) {
-	if p.link.ctx.Err() != nil {
+	if !p.link.passes() {
 		return // the link is being closed
 	}
 	if cause := context.Cause(p.ctx); cause != nil {
@@ -118,7 +119,7 @@ func (p *post) undelivered(err error) {
 // drain waits for what is in line, but not longer than d.
 func (l *Link) drain(d time.Duration) {
 	l.mu.Lock()
-	if !l.sending {
+	if l.sending == nil {
 		l.mu.Unlock()
 		return
 	}
@@ -132,8 +133,10 @@ func (l *Link) drain(d time.Duration) {
 // end, and a session with them (SHL-53, SHL-60). It takes at most some seconds.
 func (l *Link) Close() error {
 	l.mu.Lock()
-	first := !l.closing
-	l.closing = true
+	first := l.closed == nil
+	if first {
+		l.closing, l.closed = true, make(chan struct{})
+	}
 	l.mu.Unlock()
 	if first {
 		l.shutDown()
@@ -147,7 +150,8 @@ func (l *Link) shutDown() {
 	l.drain(drainTime)
 	l.mu.Lock()
 	l.over = true
-	clear(l.posts)
+	own := l.own
+	l.abort()
 	idle := make(chan struct{})
 	if l.tasks == 0 {
 		close(idle)
@@ -155,16 +159,37 @@ func (l *Link) shutDown() {
 		l.idle = idle
 	}
 	l.mu.Unlock()
-	l.end(errClosed)
+	if own != nil {
+		own.stop()
+	}
 	l.leave()
 	pause.Until(idle, endTime)
 	l.lose(nil)
 }
 
+// abort ends all messages that are on their way. The lock is held.
+func (l *Link) abort() {
+	for p := range l.posts.all {
+		p.end(errClosed)
+	}
+	l.posts = posts{}
+	for _, p := range append(l.queue, l.sending) {
+		if p == nil {
+			continue
+		}
+		if p.end(errClosed); p.taken != nil {
+			p.taken.end(errClosed)
+		}
+	}
+}
+
 // leave ends the session, if there is one. Whatever comes of it, it is over for us.
 func (l *Link) leave() {
 	l.mu.Lock()
-	session, header := l.session, l.headers.base
+	session, header := l.session, http.Header(nil)
+	if session != "" {
+		header = l.header().base
+	}
 	l.mu.Unlock()
 	if session == "" {
 		return

@@ -23,14 +23,10 @@ type cursor struct {
 	refused bool          // the last attempt, with 401
 }
 
-// events reads one event stream to its end, or until take has had enough. It returns how
-// many events and messages there were. An event that is too long ends it, unless skipped
-// is there to be told of it.
-func (c *cursor) events(r io.Reader, most int, skipped func(*sse.TooLongError), take func(frame []byte) (enough bool)) (events, frames int, err error) {
-	in := sse.NewReader(r, most)
-	if skipped != nil {
-		in.SkipLong()
-	}
+// events reads one event stream to its end or to a pause, or until take has had enough. It
+// returns how many events and messages there were. An event that is too long ends it, unless
+// skipped is there to be told of it.
+func (c *cursor) events(in *sse.Reader, skipped func(*sse.TooLongError), take func(frame []byte) (enough bool)) (events, frames int, err error) {
 	defer func() {
 		if d, ok := in.Retry(); ok {
 			c.retry = min(d, maxRetry)
@@ -66,7 +62,7 @@ func (p *post) stream(resp *http.Response) {
 	c := cursor{retry: defaultRetry}
 	barren, quiet := 0, 0 // resumptions in a row without an event, without a message
 	for n := 0; ; n++ {
-		events, frames, err := c.events(httpguard.Body(resp, -1), p.link.opts.MaxMessage, nil, func(frame []byte) bool {
+		events, frames, err := c.events(sse.NewReader(httpguard.Body(resp, -1), p.link.opts.MaxMessage), nil, func(frame []byte) bool {
 			p.take(frame)
 			return p.answered
 		})
@@ -174,7 +170,7 @@ func backoff(n int) time.Duration {
 // get asks for the events after last (SHL-20, SHL-41).
 func (l *Link) get(ctx context.Context, last string) (*http.Response, error) {
 	l.mu.Lock()
-	header := l.headers.stream(last)
+	header := l.header().stream(last)
 	l.mu.Unlock()
 	return l.server.authorized(ctx, http.MethodGet, header, func(req *http.Request) (*http.Response, error) {
 		return httpguard.Do(l.opts.Client, req, 0)

@@ -9,8 +9,10 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
@@ -60,7 +62,7 @@ type Options struct {
 	Auth        httpguard.Auth // authorizes requests, unless HeadersFunc does; nil leaves them as they are
 	OldOnly     bool           // only HTTP+SSE is used
 	Client      *http.Client   // nil is that of all servers
-	Go          func(owner string, f func())
+	System      *actors.System
 	Log         *slog.Logger
 	MaxMessage  int                      // bytes
 	TooLong     func(certain bool) error // the error of a message with more
@@ -181,7 +183,7 @@ func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
 	if o.OldOnly || s.refusal.Load() != nil || o.Eras.Get(o.sseKey()) == mcp.EraLegacy {
 		s.link.Store(nil)
 		link, err := oldsse.Dial(ctx, oldsse.Options{ // which waits for the endpoint (SSE-02)
-			URL: u, Header: header, Client: client, Go: o.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
+			URL: u, Header: header, Client: client, Go: o.System.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
 			MaxMessage: o.MaxMessage, TooLong: o.TooLong, Auth: auth,
 		})
 		if err = s.dialed(err); err != nil {
@@ -190,11 +192,16 @@ func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
 		return newPooled(link, client), nil
 	}
 	link := streamable.New(streamable.Options{
-		URL: u, Header: header, Client: client, Go: o.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
-		MaxMessage: o.MaxMessage, TooLong: o.TooLong, Auth: auth, Trouble: s.troubled,
+		URL: u, Header: header, Client: client, Go: o.System.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
+		MaxMessage: o.MaxMessage, TooLong: o.TooLong, Auth: auth, Trouble: s.troubled, WhenReadable: o.whenReadable,
 	})
 	s.link.Store(link)
 	return newPooled(link, client), nil
+}
+
+// whenReadable is [actors.System.WhenReadable].
+func (o *Options) whenReadable(owner string, conn syscall.Conn, ready func()) (streamable.Wait, bool) {
+	return o.System.WhenReadable(owner, conn, ready)
 }
 
 // dialed keeps what an attempt with the old transport has shown, and returns its error.
@@ -216,6 +223,9 @@ func (s *Server) dialed(err error) error {
 
 // headerOf returns configured headers, checked.
 func headerOf(of map[string]string) (http.Header, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
 	out := make(http.Header, len(of))
 	for name, value := range of {
 		out.Set(name, value)
