@@ -71,10 +71,10 @@ type Context struct {
 	self  Ref
 	lib   actor.Context // the library's, during Receive only
 	user  Actor
-	kids  map[string]*process // by path, until ChildStopped
-	times *Timer              // those of this incarnation whose clock runs
-	tasks *Task               // those of Await under way
-	work  *scope              // of Work; nil until the first call of Work
+	kids  *kids
+	times *Timer // those of this incarnation whose clock runs
+	tasks *Task  // those of Await under way
+	work  *scope // of Work; nil until the first call of Work
 
 	inside bool // the actor's own code runs
 	broken bool // it panicked: this incarnation only waits for its end
@@ -91,7 +91,7 @@ func (c *Context) System() *System { return c.self.p.sys }
 func (c *Context) Log() *slog.Logger { return c.System().log.With("actor", c.self.Path()) }
 
 // Children returns how many children the actor has.
-func (c *Context) Children() int { return len(c.kids) }
+func (c *Context) Children() int { return c.kids.len() }
 
 // Spawn starts a child. The error is [ErrNameTaken], also for a child that has
 // stopped if its [ChildStopped] has not arrived yet, [ErrClosed] or [ErrNoKind].
@@ -103,16 +103,16 @@ func (c *Context) Spawn(spec Spec) (Ref, error) {
 	if err != nil {
 		return Ref{}, err
 	}
-	if spec.Name != "" && c.kids[c.self.Path()+"/"+name] != nil {
+	if spec.Name != "" && c.kids.get(c.self.Path()+"/"+name) != nil {
 		return Ref{}, &NameTakenError{Path: c.self.Path() + "/" + name}
 	}
 	if _, err := c.lib.SpawnNamed(c.System().props(p), name); err != nil {
 		return Ref{}, fmt.Errorf("spawning %s: %w", name, err)
 	}
 	if c.kids == nil {
-		c.kids = make(map[string]*process)
+		c.kids = new(kids)
 	}
-	c.kids[p.pid.Id] = p
+	c.kids.add(p)
 	return Ref{p}, nil
 }
 
@@ -212,7 +212,7 @@ func (c *cell) handle(msg any) {
 			c.deliver(m.msg)
 		}
 	case *delayedRestart:
-		if p := c.kids[m.child.pid.Id]; p == m.child {
+		if p := c.kids.get(m.child.pid.Id); p == m.child {
 			c.lib.(actor.Supervisor).RestartChildren(m.child.pid)
 		}
 	default:
@@ -278,7 +278,7 @@ func (c *cell) fail(f *Failure) {
 
 // endAgain makes the library go on with an end that runtime.Goexit cut short.
 func (c *cell) endAgain() {
-	for _, kid := range c.kids {
+	for kid := range c.kids.all() {
 		kid.stop()
 	}
 	p := c.self.p
@@ -374,11 +374,11 @@ func (c *cell) childStopped(who *actor.PID) {
 	if left := c.lib.Children(); len(left) < cap(left) {
 		left[:len(left)+1][len(left)] = nil
 	}
-	p := c.kids[who.Id]
+	p := c.kids.get(who.Id)
 	if p == nil {
 		return
 	}
-	delete(c.kids, who.Id)
+	c.kids.remove(who.Id)
 	p.settle()
 	p.finish()
 	if !c.over && c.user != nil {

@@ -91,7 +91,7 @@ type delayedRestart struct{ child *process }
 // HandleFailure implements the library's strategy: it runs on the supervisor's
 // goroutine and carries out the child's row of the table.
 func (c *cell) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, who *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
-	child := c.kids[who.Id]
+	child := c.kids.get(who.Id)
 	if child == nil {
 		sup.StopChildren(who)
 		return

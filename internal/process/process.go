@@ -46,8 +46,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return &Process{proc: cmd.Process, tree: t}, nil
 }
 
-// Exit returns a file that is readable once the program has ended: whoever waits for that may call Wait
-// then, which does not wait long. It returns nil where there is no such file. Wait closes it.
+// Exit returns a file that is readable once the program has ended, so that its end can be waited for without a
+// goroutine before Wait is called. It returns nil where there is no such file. Wait closes it.
 func (p *Process) Exit() syscall.Conn { return p.tree.ending() }
 
 // Wait waits until the program has ended, kills what is left of its group, and returns
