@@ -362,8 +362,7 @@ func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, cha
 		if err := change(t, &j); err != nil {
 			return err
 		}
-		_, err = t.putJob(j, "")
-		return err
+		return t.putJob(j)
 	})
 	if err != nil && !refused(err) {
 		return store.Job{}, err
@@ -371,19 +370,16 @@ func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, cha
 	return j, err
 }
 
-// putJob writes a job that has changed, where the condition holds, and reports whether it does.
-func (t *tx) putJob(j store.Job, and string, args ...any) (bool, error) {
-	due := j.NotBefore
-	if due.Before(j.Created) {
-		due = j.Created
-	}
-	return t.changed(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
-		due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`+and, append([]any{
+// putJob writes a job that has changed.
+func (t *tx) putJob(j store.Job) error {
+	return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
+		due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`,
 		string(j.State), j.Attempts, j.Failures, j.Losses, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
-		due.UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), j.ID}, args...)...)
+		j.Due().UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), j.ID)
 }
 
-// endJob ends the job of an [store.Append], if its lease is held.
+// endJob ends the job of an [store.Append], if its lease is held. It writes what an update that ends a job
+// changes.
 func (t *tx) endJob(u store.JobUpdate) error {
 	if u.Ended != nil {
 		*u.Ended = store.Job{} // of a transaction that was rolled back
@@ -401,9 +397,9 @@ func (t *tx) endJob(u store.JobUpdate) error {
 	if j.ID != u.ID || j.Update(u, t.now) != nil {
 		return nil
 	}
-	met, err := t.changed(`UPDATE jobs SET state = ?1, result = ?2, error = ?3, cancelling = 0, untold = ?4, updated = ?5, owner = '', lease = ?6
-		WHERE id = ?7 AND owner = ?8 AND epoch = ?9 AND state IN ('running', 'waiting')`,
-		string(j.State), string(j.Result), j.Error, j.Untold, j.Updated.UnixMicro(), j.Lease.UnixMicro(), j.ID, u.Owner, u.Epoch)
+	met, err := t.changed(`UPDATE jobs SET state = ?, failures = ?, losses = ?, result = ?, error = ?, cancelling = 0, untold = ?, updated = ?, owner = '', lease = ?
+		WHERE id = ? AND owner = ? AND epoch = ? AND state IN ('running', 'waiting')`,
+		string(j.State), j.Failures, j.Losses, string(j.Result), j.Error, j.Untold, j.Updated.UnixMicro(), j.Lease.UnixMicro(), j.ID, u.Owner, u.Epoch)
 	if met && u.Ended != nil {
 		*u.Ended = j
 	}

@@ -197,11 +197,12 @@ func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
 		held, known bool
 		lose        func(u *store.JobUpdate)
 	}{
-		{"held", true, false, func(*store.JobUpdate) {}},
+		{"held", true, false, func(u *store.JobUpdate) { u.Failed, u.Error = true, "why" }},
 		{"another-epoch", false, false, func(u *store.JobUpdate) { u.Epoch-- }},
 		{"another-owner", false, false, func(u *store.JobUpdate) { u.Owner = "w2" }},
 		{"missing", false, false, func(u *store.JobUpdate) { u.ID = "no-job" }},
 		{"known", true, true, func(*store.JobUpdate) {}},
+		{"known-lost", true, true, func(u *store.JobUpdate) { u.Failed, u.Lost, u.Error = true, true, "why" }},
 		{"known-another-epoch", false, true, func(u *store.JobUpdate) { u.Epoch-- }},
 		{"known-another-owner", false, true, func(u *store.JobUpdate) { u.Owner = "w2" }},
 		{"known-missing", false, true, func(u *store.JobUpdate) { u.ID = "no-job" }},
