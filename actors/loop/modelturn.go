@@ -235,6 +235,9 @@ func (r *run) list(c *actors.Context) {
 	switch {
 	case r.out != nil:
 		return
+	case r.clock.remaining() <= 0: // the message is behind the one that led here, as that of a sub-run which ends likewise
+		r.limited(c, overLimit("wall time", r.cfg.Wall))
+		return
 	case r.cfg.Tools == nil:
 		r.prepare(c)
 		return
