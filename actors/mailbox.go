@@ -32,6 +32,7 @@ type mailbox struct {
 	// The runner's own.
 	userTaken, systemTaken *Node // oldest first
 	suspended              bool
+	after                  job // that the actor has begun in its last message, for the runner's goroutine if there is no other
 }
 
 var _ actor.Mailbox = (*mailbox)(nil)
@@ -76,6 +77,21 @@ func (m *mailbox) PostUserMessage(msg any) {
 	m.wake()
 }
 
+// post is PostUserMessage, but for an actor on workers that is idle: the caller is its runner then, and must do
+// the job that is returned.
+func (m *mailbox) post(n *Node, msg any) (then job) {
+	n.msg = msg
+	push(&m.user, n)
+	switch {
+	case m.busy.Add(1) != 1:
+	case m.workers == nil:
+		m.run()
+	default:
+		return job{runner: m}
+	}
+	return job{}
+}
+
 // PostSystemMessage queues msg and runs the actor if it is idle.
 func (m *mailbox) PostSystemMessage(msg any) {
 	push(&m.system, &Node{msg: msg})
@@ -105,27 +121,39 @@ func (m *mailbox) wake() {
 	}
 }
 
-// run handles messages until there are none.
-func (m *mailbox) run() {
+// run handles messages until there are none. It implements runner.
+func (m *mailbox) run() (then job) {
 	seen := int64(1)
-	m.finish(&seen)
+	m.finish(&seen, &then)
+	return then
 }
 
-func (m *mailbox) finish(seen *int64) {
+func (m *mailbox) finish(seen *int64, then *job) {
 	done := false
 	defer func() {
 		if !done { // runtime.Goexit: the goroutine ends, but not before this has
-			m.finish(seen)
+			m.finish(seen, then)
+			then.giveAway()
 		}
 	}()
-	for !m.drain(seen) {
+	for !m.drain(seen, then) {
 	}
 	done = true
 }
 
+// begin does a task that the actor begins: on the goroutine of this message, if that is the last one and the task the
+// last one begun, which saves a change of goroutine. It is given to a worker as soon as there is another. Only the
+// runner calls it.
+func (m *mailbox) begin(task job) {
+	m.after.giveAway()
+	if m.after = task; m.workers == nil || task.fresh {
+		m.after.giveAway()
+	}
+}
+
 // drain handles messages until there are none, or one of them panics: then it
 // reports false, and there may be more.
-func (m *mailbox) drain(seen *int64) (done bool) {
+func (m *mailbox) drain(seen *int64, then *job) (done bool) {
 	var msg any
 	defer func() {
 		if done {
@@ -140,11 +168,17 @@ func (m *mailbox) drain(seen *int64) (done bool) {
 			runtime.Gosched()
 		}
 		if msg = next(&m.systemTaken, &m.system); msg != nil {
+			m.after.giveAway()
 			m.handleSystem(msg)
 		} else if msg = m.nextUser(); msg != nil {
+			m.after.giveAway()
 			m.invoker.InvokeUserMessage(msg)
-		} else if *seen = m.busy.Add(-*seen); *seen == 0 {
-			return true
+		} else {
+			*then, m.after = m.after, job{} // once it is not busy another runner may have the mailbox
+			if *seen = m.busy.Add(-*seen); *seen == 0 {
+				return true
+			}
+			m.after, *then = *then, job{}
 		}
 	}
 }

@@ -75,6 +75,15 @@ func (r Ref) Send(msg any) {
 	r.p.box.PostUserMessage(msg)
 }
 
+// post is Send for a task: see [mailbox.post].
+func (r Ref) post(t *Task) (then job) {
+	if r.p.gone.Load() {
+		r.p.sys.census.dropped.Add(1)
+		return job{}
+	}
+	return r.p.box.post(&t.Node, t)
+}
+
 // Stop stops the actor before it handles another message; what waits in its
 // mailbox is dropped. It does not wait: see [Ref.Stopped].
 func (r Ref) Stop() {

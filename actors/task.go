@@ -44,6 +44,8 @@ type Task struct {
 	msg  any   // nil if there is nothing to deliver
 	err  error // a panic in the function that makes msg
 
+	fresh bool // its goroutine is one of its own
+
 	next, prev *Task // in the list of the incarnation's tasks
 }
 
@@ -115,7 +117,10 @@ func await(c *Context, j job, w Work) *Task {
 	t.from, t.work = c, w
 	c.begin(t)
 	j.runner = t
-	c.self.p.sys.runJob(c.self.p, j)
+	p := c.self.p
+	j = p.sys.begin(p, j)
+	t.fresh = j.fresh
+	p.box.begin(j)
 	return t
 }
 
@@ -170,22 +175,30 @@ func (w *closures[T]) forget() {
 	w.work, w.done, w.value = nil, nil, none
 }
 
-func (t *Task) run() {
+// run implements runner: the worker goes on with the actor, if that is idle.
+func (t *Task) run() (then job) {
 	t.err = errGoexit
-	defer t.over()
+	defer func() {
+		then = t.over(recover())
+	}()
 	t.err = t.work.Run(&t.ctx)
+	return job{}
 }
 
 // over is called however work has ended.
-func (t *Task) over() {
+func (t *Task) over(panicked any) (then job) {
 	err := t.err
-	if r := recover(); r != nil {
-		err = &PanicError{Value: r, Stack: debug.Stack()}
+	if panicked != nil {
+		err = &PanicError{Value: panicked, Stack: debug.Stack()}
 	}
 	t.msg, t.err = Guard(func() (any, error) { return t.work.Ended(err), nil })
 	t.Cancel(nil)
 	t.work = nil
-	t.from.self.Send(t)
+	if t.fresh || err == errGoexit { // its stack is small, or it ends
+		t.from.self.Send(t)
+		return job{}
+	}
+	return t.from.self.post(t)
 }
 
 // Go runs work outside of the mailbox; it is [Await] for work without a result.
@@ -216,11 +229,14 @@ func (s *System) Go(owner string, f func()) { s.run(owner, f) }
 // run runs f for owner, a text or a process.
 func (s *System) run(owner any, f func()) { s.runJob(owner, job{runner: function(f)}) }
 
-func (s *System) runJob(owner any, j job) {
+func (s *System) runJob(owner any, j job) { s.workers.run(s.begin(owner, j)) }
+
+// begin makes a job a task of owner.
+func (s *System) begin(owner any, j job) job {
 	s.tasks.begin(owner)
 	j.system, j.owner = s, owner
 	j.fresh = j.waits && s.waits.Add(1) > maxIdleWorkers
-	s.workers.run(j)
+	return j
 }
 
 // GoBlocking is [System.Go] for what is expected to wait longer than it works: see

@@ -192,3 +192,81 @@ func TestGuard(t *testing.T) {
 		t.Errorf("Guard: got %v, want an error that does not show the value", err)
 	}
 }
+
+// goroutine is the number of the one that calls it.
+func goroutine() string {
+	text := make([]byte, 64)
+	return strings.Fields(string(text[:runtime.Stack(text, false)]))[1]
+}
+
+// TestTasksChangeNoGoroutine: what an actor does between its tasks, and the tasks, are one goroutine's while nothing
+// else is to be done.
+func TestTasksChangeNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys, on, done := start(t, nil), make(map[string]int), make(chan struct{})
+		var next func(c *actors.Context, n int)
+		ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, New: func() actors.Actor {
+			return recorder{got: func(c *actors.Context, msg any) {
+				if m, ok := msg.(outcome); ok {
+					next(c, m.n)
+				}
+			}}
+		}})
+		next = func(c *actors.Context, n int) { // the goroutines take turns: no lock
+			if on[goroutine()]++; n == 50 {
+				close(done)
+				return
+			}
+			actors.Await(c, func(context.Context) (int, error) { on[goroutine()]++; return n + 1, nil }, toOutcome)
+		}
+		ref.Send(do(func(c *actors.Context) { next(c, 0) }))
+		<-done
+		if len(on) != 1 {
+			t.Errorf("goroutines: %v", on)
+		}
+	})
+}
+
+// TestTasksWaitForNoMessage: a task begins at once, although the actor has more to do, has begun another
+// one, or fails.
+func TestTasksWaitForNoMessage(t *testing.T) {
+	tests := []struct {
+		name  string
+		after func(c *actors.Context, begun <-chan struct{}) // in the message that has begun the task
+		next  bool                                           // another message waits for the task to begin
+	}{
+		{"another message", func(*actors.Context, <-chan struct{}) {}, true},
+		{"another task", func(c *actors.Context, begun <-chan struct{}) {
+			actors.Await(c, func(context.Context) (int, error) { <-begun; return 2, nil }, toOutcome)
+		}, false},
+		{"another task, later", func(c *actors.Context, begun <-chan struct{}) {
+			actors.Await(c, func(context.Context) (int, error) { return 2, nil }, toOutcome)
+			<-begun
+		}, false},
+		{"a panic", func(*actors.Context, <-chan struct{}) { panic("blown") }, false},
+		{"exit", func(*actors.Context, <-chan struct{}) { runtime.Goexit() }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys, begun := start(t, nil), make(chan struct{})
+				ref := spawn(t, sys, actors.Spec{Kind: actors.KindClient, Name: "worker", New: tasker(make(chan outcome, 2))})
+				hold := make(chan struct{})
+				ref.Send(do(func(*actors.Context) { <-hold }))
+				ref.Send(do(func(c *actors.Context) {
+					actors.Await(c, func(context.Context) (int, error) { close(begun); return 1, nil }, toOutcome)
+					tt.after(c, begun)
+				}))
+				if tt.next {
+					ref.Send(do(func(*actors.Context) { <-begun }))
+				}
+				close(hold)
+				<-begun
+				synctest.Wait()
+				if tasks := sys.Census().Tasks; len(tasks) != 0 {
+					t.Errorf("tasks: %v", tasks)
+				}
+			})
+		})
+	}
+}

@@ -19,13 +19,17 @@ type workers struct {
 	swept  int // idle workers that have not been needed since the last sweep
 }
 
-// runner is what a worker can do.
-type runner interface{ run() }
+// runner is what a worker can do. Then is what the same worker does next, without a change of goroutine; the zero job
+// for nothing. It is lost if run does not return.
+type runner interface{ run() (then job) }
 
 // function is a runner.
 type function func()
 
-func (f function) run() { f() }
+func (f function) run() (then job) {
+	f()
+	return job{}
+}
 
 // job is something to run; the zero job ends a worker.
 type job struct {
@@ -38,11 +42,19 @@ type job struct {
 	owner  any
 }
 
-func (j *job) do() {
+func (j *job) do() (then job) {
 	if j.system != nil {
 		defer j.system.endTask(j)
 	}
-	j.run()
+	return j.run()
+}
+
+// giveAway has a worker do a task, if it is one.
+func (j *job) giveAway() {
+	if task := *j; task.runner != nil {
+		*j = job{}
+		task.system.workers.run(task)
+	}
 }
 
 const (
@@ -75,8 +87,9 @@ func (w *workers) work(j job) {
 	var next chan job // nil until the first job is done: many wait in that one all their life
 	defer w.leave()
 	for j.runner != nil {
-		j.do()
-		j = job{} // or it would be held, and an actor with it, while the worker waits
+		if j = j.do(); j.runner != nil {
+			continue
+		}
 		if next == nil {
 			next = make(chan job, 1)
 		}
