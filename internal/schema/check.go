@@ -3,7 +3,6 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"regexp/syntax"
 	"slices"
@@ -188,6 +187,16 @@ var (
 	notSchemas = []string{"enum", "const", "default", "examples"} // data that may look like schemas
 )
 
+// sortedNames are the names of an object, so that of several faults always the same is found.
+func sortedNames(object map[string]any) []string {
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // visit makes a node of the schema at ptr, and of all within. It returns nil
 // for what cannot be a schema; the dialect's own check complains about that.
 func (c *checker) visit(ptr string, v any) (*node, error) {
@@ -214,7 +223,7 @@ func (c *checker) visit(ptr string, v any) (*node, error) {
 			return nil, err
 		}
 	}
-	keys := slices.Sorted(maps.Keys(n.object))
+	keys := sortedNames(n.object)
 	if !c.lenient {
 		if err := c.wellFormed(n, keys); err != nil {
 			return nil, err
@@ -263,7 +272,7 @@ func (c *checker) visitKeyword(n *node, key string, v any) error {
 	}
 	same, known := schemaMap[key]
 	members, _ := v.(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(members)) {
+	for _, name := range sortedNames(members) {
 		if !known {
 			break
 		}

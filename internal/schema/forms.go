@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 )
 
@@ -48,10 +47,15 @@ func (c *checker) wellFormed(n *node, keys []string) error {
 			continue
 		}
 		members, _ := v.(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(members)) {
-			if reason := schemaForm.wrong(members[name]); reason != "" {
-				return fault(ErrMalformed, n.ptr+appendToken("/"+key, name), "%s", reason)
+		var bad []string
+		for name, v := range members {
+			if !isSchema(v) {
+				bad = append(bad, name)
 			}
+		}
+		if bad != nil {
+			name := slices.Min(bad)
+			return fault(ErrMalformed, n.ptr+appendToken("/"+key, name), "%s", schemaForm.wrong(members[name]))
 		}
 	}
 	return nil

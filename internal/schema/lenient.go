@@ -2,8 +2,6 @@ package schema
 
 import (
 	"errors"
-	"maps"
-	"slices"
 )
 
 // maxSkipped bounds the keywords that [Schema.Skipped] names.
@@ -13,7 +11,7 @@ const maxSkipped = 20
 // not the form that the dialect asks for, a pattern that RE2 does not know, an
 // enum without values.
 func (c *checker) mend(n *node) error {
-	for _, key := range slices.Sorted(maps.Keys(n.object)) {
+	for _, key := range sortedNames(n.object) {
 		reason, err := c.unfit(n, key)
 		if err != nil {
 			return err
@@ -101,7 +99,7 @@ func reasonOf(err error) (string, error) {
 // mendPatterns leaves out the entries whose pattern cannot be checked. One that
 // matches every name stands for them: what they match is no additional property.
 func (c *checker) mendPatterns(ptr string, entries map[string]any) error {
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
+	for _, name := range sortedNames(entries) {
 		reason, err := reasonOf(c.pattern(ptr, name))
 		if err != nil {
 			return err
@@ -120,7 +118,7 @@ func (c *checker) mendPatterns(ptr string, entries map[string]any) error {
 
 // mendMembers lets a property be anything whose schema is none.
 func (c *checker) mendMembers(ptr string, members map[string]any) {
-	for _, name := range slices.Sorted(maps.Keys(members)) {
+	for _, name := range sortedNames(members) {
 		if reason := schemaForm.wrong(members[name]); reason != "" {
 			c.skip(appendToken(ptr, name), reason, true)
 			members[name] = true

@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 )
 
@@ -67,7 +65,7 @@ func (p *planner) keywordMore(to *plan, n *node, key string, v any) {
 		x.test, x.then, x.otherwise = p.sub(n, key), p.sub(n, "then"), p.sub(n, "else")
 	case "patternProperties":
 		members, _ := v.(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(members)) {
+		for _, name := range sortedNames(members) {
 			x := p.more(to)
 			x.patterns = append(x.patterns, namePattern{patternOf(name), p.sub(n, key, name)})
 		}
@@ -114,7 +112,7 @@ func namesOf(v any) (names []string) {
 func (p *planner) finishMore(to *plan, n *node) {
 	for _, key := range []string{"dependentRequired", "dependentSchemas", "dependencies"} {
 		members, _ := n.object[key].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(members)) {
+		for _, name := range sortedNames(members) {
 			if p.doc.knows(key) {
 				x := p.more(to)
 				x.dependents = append(x.dependents, dependent{name, namesOf(members[name]), p.sub(n, key, name)})

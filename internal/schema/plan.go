@@ -226,20 +226,32 @@ func boolCompare(a, b bool) int {
 	return -1
 }
 
+// typesOf reads the name of a type or a list of different ones.
 func typesOf(v any) (types, bool) {
-	list, ok := v.([]any)
-	if !ok {
-		list = []any{v}
+	if name, ok := v.(string); ok {
+		t := typeNamed(name)
+		return t, t != 0
 	}
+	list, _ := v.([]any)
 	var set types
 	for _, v := range list {
-		i := slices.IndexFunc(typeNames, func(n typeName) bool { return n.name == v })
-		if i < 0 || set&typeNames[i].t != 0 {
+		name, _ := v.(string)
+		t := typeNamed(name)
+		if t == 0 || set&t != 0 {
 			return 0, false
 		}
-		set |= typeNames[i].t
+		set |= t
 	}
 	return set, set != 0
+}
+
+func typeNamed(name string) types {
+	for _, n := range typeNames {
+		if n.name == name {
+			return n.t
+		}
+	}
+	return 0
 }
 
 func enumOf(values []any) *enum {
