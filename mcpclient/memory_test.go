@@ -32,7 +32,7 @@ func TestIdleMemory(t *testing.T) {
 				next++
 				return processes[next-1], nil
 			}}
-			idleMemory(t, n, 15_700, 3, Command("x"), opts, func() {})
+			idleMemory(t, n, 13_500, 3, Command("x"), opts, func() {})
 		})
 	})
 	for name, answer := range map[string]func(http.ResponseWriter, *posted){"legacy": legacyWeb(okWeb), "modern": modernWeb(okWeb)} {
