@@ -167,8 +167,8 @@ func (s *ownStream) connected(resp *http.Response) {
 	if s.conn = httpguard.StreamOf(resp); s.conn != nil {
 		body = s.conn
 		s.ends(func(error) { body.Close() })
-		if s.link.opts.WhenReadable != nil {
-			s.conn.Idle(parkTime)
+		if s.woken = s.link.opts.WhenReadable != nil; s.woken {
+			s.conn.Idle(wokenTime)
 		}
 	}
 	s.body = body

@@ -28,8 +28,8 @@ const (
 	pageTime     = 10 * time.Second       // an error page
 	openTime     = time.Second            // for the answer to the first GET, before calls go
 	quietTime    = 5 * time.Minute        // without a byte on the GET stream
-	parkTime     = time.Second            // without a byte, after which the GET stream needs no goroutine
-	wokenTime    = 20 * time.Millisecond  // the same, after a sign of life
+	parkTime     = time.Second            // without a byte after a message, until the GET stream has no goroutine
+	wokenTime    = 20 * time.Millisecond  // the same after its header or a comment
 	closeTime    = 2 * time.Second        // the DELETE (SHL-53)
 	drainTime    = time.Second            // what was queued before Close
 	endTime      = 5 * time.Second        // for all goroutines

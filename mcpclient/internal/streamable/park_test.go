@@ -111,8 +111,12 @@ func parkedKit(t *testing.T, f func(k *kit, s *waits, events chan string)) {
 		events = make(chan string)
 		k.session()
 		k.ListenGET()
-		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		if s.parked() == nil {
+			t.Fatal("a new stream is not parked soon")
+		}
 		events <- event("1", `{"jsonrpc":"2.0","method":"first"}`)
+		s.parked().Wake()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if s.parked() == nil || k.goroutines.Load() != 0 {
