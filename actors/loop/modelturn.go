@@ -70,10 +70,10 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 }
 
 // pay makes a reserved turn the run's, and completes its request.
-func (r *run) pay(t *turn, req *llm.Request) {
+func (p *parts) pay(t *turn, req *llm.Request) {
 	req.MaxTokens = t.spend.Output()
-	r.begins(t)
-	if r.cfg.LastAnswers && t.n == r.cfg.Limits.Steps {
+	p.begins(t)
+	if p.cfg.LastAnswers && t.n == p.cfg.Limits.Steps {
 		t.answers, req.ToolChoice = true, llm.ToolChoiceNone
 	}
 }

@@ -104,7 +104,7 @@ func (s *Schema) Validate(instance []byte) error {
 }
 
 func (s *Schema) walk(instance []byte, quick bool) walker {
-	w := walker{data: instance, quick: quick, steps: maxPatternSteps, left: math.MaxInt, refused: stop}
+	w := walker{data: instance, quick: quick, allowance: allowance{steps: maxPatternSteps, left: math.MaxInt}, refused: stop}
 	if s.counted {
 		w.left = s.opts.MaxWork
 	}

@@ -16,20 +16,25 @@ type walker struct {
 	data  []byte
 	quick bool
 	depth int
-	steps int // of patterns that are left
-	left  int // units of work
+	allowance
 
 	// binder decodes the members of the outermost object on the way, into a struct; nil
 	// if nothing is to be decoded, or once only the codec can do it.
 	binder *Binder
 	into   reflect.Value
 
-	broken   string // why the text cannot be checked at all
-	refused  int    // where the last value stands that was of a wrong type or not in an enum
+	refused  int // where the last value stands that was of a wrong type or not in an enum
 	problems []Problem
 	path     []string // of the value at hand; not kept in the quick pass
 	max      int
 	more     bool
+}
+
+// allowance is the work that a walk may still do, and why it has to end before the text is checked.
+type allowance struct {
+	steps  int // of patterns
+	left   int // units of work
+	broken string
 }
 
 // stop is the position that ends a walk.
@@ -66,8 +71,8 @@ func (w *walker) wrong(i int, message string) int {
 	return i
 }
 
-func (w *walker) malformed() int {
-	w.broken = "the value is not valid JSON"
+func (a *allowance) malformed() int {
+	a.broken = "the value is not valid JSON"
 	return stop
 }
 
@@ -116,7 +121,7 @@ func (w *walker) one(p *plan, i int) int {
 	}
 	switch c {
 	case '{':
-		if w.unfit(p, typeObject) || p.enum != nil && !w.inEnum(p.enum, i) {
+		if p.unfit(typeObject) || p.enum != nil && !w.inEnum(p.enum, i) {
 			return w.refuse(p, i, "object")
 		}
 		if !p.checkObject {
@@ -124,7 +129,7 @@ func (w *walker) one(p *plan, i int) int {
 		}
 		return w.object(p, i)
 	case '[':
-		if w.unfit(p, typeArray) || p.enum != nil && !w.inEnum(p.enum, i) {
+		if p.unfit(typeArray) || p.enum != nil && !w.inEnum(p.enum, i) {
 			return w.refuse(p, i, "array")
 		}
 		if !p.checkArray {
@@ -140,7 +145,7 @@ func (w *walker) one(p *plan, i int) int {
 }
 
 // unfit reports whether the plan does not take values of this type.
-func (w *walker) unfit(p *plan, t types) bool { return p.types != 0 && p.types&t == 0 }
+func (p *plan) unfit(t types) bool { return p.types != 0 && p.types&t == 0 }
 
 // refuse reports a wrong type, or a value that is not in the enum.
 func (w *walker) refuse(p *plan, i int, got string) int {
@@ -358,7 +363,7 @@ func (w *walker) text(p *plan, i int) int {
 	if end < 0 {
 		return w.malformed()
 	}
-	if w.left -= (end - i) / 64; w.unfit(p, typeString) {
+	if w.left -= (end - i) / 64; p.unfit(typeString) {
 		return w.refuse(p, i, "string")
 	}
 	if p.enum != nil && !p.enum.hasString(w.data[i:end]) {
@@ -397,7 +402,7 @@ func (w *walker) stringBounds(p *plan, start, end int) int {
 			}
 		}
 	}
-	if p.pattern != nil && !w.matches(p.pattern, w.plain(start, end)) {
+	if p.pattern != nil && !w.matches(p.pattern, plain(w.data, start, end)) {
 		if w.quick || w.broken != "" {
 			return stop
 		}
@@ -405,7 +410,7 @@ func (w *walker) stringBounds(p *plan, start, end int) int {
 			return stop
 		}
 	}
-	if p.format != nil && !w.has(p.format, w.plain(start, end)) {
+	if p.format != nil && !w.has(p.format, plain(w.data, start, end)) {
 		if w.quick || w.broken != "" {
 			return stop
 		}
@@ -414,27 +419,27 @@ func (w *walker) stringBounds(p *plan, start, end int) int {
 	return end
 }
 
-// plain is the text of the string literal from start to end.
-func (w *walker) plain(start, end int) []byte {
-	if inside := w.data[start+1 : end-1]; !escaped(inside) {
+// plain is the text of the string literal from start to end of data.
+func plain(data []byte, start, end int) []byte {
+	if inside := data[start+1 : end-1]; !escaped(inside) {
 		return inside
 	}
-	return unquote(w.data[start:end])
+	return unquote(data[start:end])
 }
 
 // matches reports whether a text matches, within the steps that are left.
-func (w *walker) matches(p *pattern, text []byte) bool {
-	return w.step(p.size*(1+len(text))) && p.Match(text)
+func (a *allowance) matches(p *pattern, text []byte) bool {
+	return a.step(p.size*(1+len(text))) && p.Match(text)
 }
 
 // has reports whether a text has a format, within the steps that are left.
-func (w *walker) has(f *format, text []byte) bool {
-	return w.step(f.steps*len(text)) && f.fits(string(text))
+func (a *allowance) has(f *format, text []byte) bool {
+	return a.step(f.steps*len(text)) && f.fits(string(text))
 }
 
-func (w *walker) step(n int) bool {
-	if w.steps -= n; w.steps < 0 {
-		w.broken = "the text is too long to be held against its pattern"
+func (a *allowance) step(n int) bool {
+	if a.steps -= n; a.steps < 0 {
+		a.broken = "the text is too long to be held against its pattern"
 		return false
 	}
 	return true
@@ -455,7 +460,7 @@ func (w *walker) word(p *plan, i int) int {
 	default:
 		return w.malformed()
 	}
-	if !in || w.unfit(p, t) {
+	if !in || p.unfit(t) {
 		return w.refuse(p, i, name)
 	}
 	return end

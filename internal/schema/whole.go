@@ -37,8 +37,8 @@ func (m *marks) merge(other *marks) {
 }
 
 // spent ends a walk whose budget of work is used up.
-func (w *walker) spent() int {
-	w.broken = "the value is too large or the schema too complex to be checked"
+func (a *allowance) spent() int {
+	a.broken = "the value is too large or the schema too complex to be checked"
 	return stop
 }
 
@@ -192,10 +192,9 @@ func (w *walker) none(plans []*plan, i int) bool {
 	}
 	var reasons []string
 	for _, p := range plans {
-		part := walker{data: w.data, depth: w.depth, steps: w.steps, left: w.left, refused: stop, max: 2}
+		part := walker{data: w.data, depth: w.depth, allowance: w.allowance, refused: stop, max: 2}
 		part.inPlace(p, i, nil)
-		w.steps, w.left = part.steps, part.left
-		if w.broken = part.broken; w.broken != "" {
+		if w.allowance = part.allowance; w.broken != "" {
 			return false
 		}
 		reason := (&ValidationError{part.problems, part.more}).Error()
@@ -372,7 +371,7 @@ func (w *walker) moreItems(x *more, i int, seen *marks) bool {
 			}
 		}
 		if x.unique && equal == "" {
-			key := w.canonical(at)
+			key := w.canonical(w.data, at)
 			if first, ok := places[key]; ok {
 				equal = fmt.Sprintf("must have no equal items, but %d and %d are", first, k)
 			}
@@ -413,14 +412,17 @@ func (w *walker) contained(x *more, found []string) bool {
 }
 
 // inEnum reports whether the object or array at i is one of an enum.
-func (w *walker) inEnum(e *enum, i int) bool { return e.others != nil && e.others[w.canonical(i)] }
+func (w *walker) inEnum(e *enum, i int) bool {
+	return e.others != nil && e.others[w.canonical(w.data, i)]
+}
 
-func (w *walker) canonical(i int) string {
-	key, end := appendCanonical(nil, w.data, i)
+// canonical is the text of the value at i by which equal values are known.
+func (a *allowance) canonical(data []byte, i int) string {
+	key, end := appendCanonical(nil, data, i)
 	if end == stop {
-		w.broken = "the value has a number that cannot be checked"
+		a.broken = "the value has a number that cannot be checked"
 	}
-	w.left -= (end - i) / 32
+	a.left -= (end - i) / 32
 	return string(key)
 }
 
@@ -438,7 +440,7 @@ func (w *walker) members(start int) iter.Seq2[int, member] {
 			if end < 0 {
 				return
 			}
-			m := member{w.plain(i, end), i, skipSpace(w.data, skipSpace(w.data, end)+1)}
+			m := member{plain(w.data, i, end), i, skipSpace(w.data, skipSpace(w.data, end)+1)}
 			if i = w.pass(i, m.at); i == stop || !yield(k, m) {
 				return
 			}
