@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -22,6 +23,15 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", shown(e.Va
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
+}
+
+// Panicked reports whether err is a panic, of a task ([PanicError]) or an actor ([Failure]).
+func Panicked(err error) bool {
+	if _, ok := errors.AsType[*Failure](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*PanicError](err)
+	return ok
 }
 
 // Guard runs f; a panic in it comes back as a [PanicError].

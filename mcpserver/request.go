@@ -166,7 +166,7 @@ func (r *request) Answer(err error) {
 	if errors.Is(err, inbound.ErrClosed) { // the handler has not failed
 		r.session.server.log.Debug("a call ended with its session", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
 		wire = endedWith(err)
-	} else if wire.Code == mcp.CodeInternal && !inbound.Failed(err) { // supervision logs a panic
+	} else if wire.Code == mcp.CodeInternal && !actors.Panicked(err) { // supervision logs a panic
 		r.session.server.log.Error("a call failed", "session", r.session.ref.Path(), "method", r.Method(), "name", r.work.name(), "id", r.ID().String(), "error", err)
 	}
 	wire = wire.For(r.version)

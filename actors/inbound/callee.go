@@ -12,7 +12,6 @@
 package inbound
 
 import (
-	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -136,14 +135,4 @@ func (a *callee) end(err error) {
 	if !keep {
 		a.Ref().Stop()
 	}
-}
-
-// Failed reports whether err is the outcome of a request whose handler or actor
-// panicked.
-func Failed(err error) bool {
-	if _, ok := errors.AsType[*actors.Failure](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*actors.PanicError](err)
-	return ok
 }

@@ -28,7 +28,7 @@ func TestOutcomes(t *testing.T) {
 		{"result", nothing, nil, func(err error) bool { return err == nil }, false},
 		{"error", func(context.Context, *request) error { return failed }, nil,
 			func(err error) bool { return errors.Is(err, failed) }, false},
-		{"panic", func(context.Context, *request) error { panic("boom") }, nil, inbound.Failed, false},
+		{"panic", func(context.Context, *request) error { panic("boom") }, nil, actors.Panicked, false},
 		// CANC-03, CANC-09: nothing is written
 		{"cancel", untilDone, func(c *connection, r *request) { c.Cancel(r.ID(), "enough") },
 			func(err error) bool {
@@ -37,7 +37,7 @@ func TestOutcomes(t *testing.T) {
 			}, true},
 		{"killed", untilDone, func(_ *connection, r *request) { r.Actor().Stop() },
 			func(err error) bool { return errors.Is(err, actors.ErrStopped) }, false},
-		{"actor fails", untilDone, func(_ *connection, r *request) { r.Actor().Send(inbound.Bomb()) }, inbound.Failed, false},
+		{"actor fails", untilDone, func(_ *connection, r *request) { r.Actor().Send(inbound.Bomb()) }, actors.Panicked, false},
 		{"closed", untilDone, func(c *connection, _ *request) { c.ref.Stop() },
 			func(err error) bool { return errors.Is(err, errGone) }, false},
 		{"a cancel from elsewhere", func(context.Context, *request) error { return &inbound.CancelledError{} }, nil,
