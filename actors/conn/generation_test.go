@@ -163,7 +163,7 @@ func TestInbound(t *testing.T) {
 				t.Errorf("outcome of %s: got %v (%v), want %v", key, err, has, want)
 			}
 		}
-		if !inbound.Failed(outcomes["panic3"]) {
+		if !actors.Panicked(outcomes["panic3"]) {
 			t.Errorf("outcome of the panic: got %v", outcomes["panic3"])
 		}
 		clear(outcomes)
