@@ -130,7 +130,7 @@ func NeedsApproval(t Tool) Tool {
 // ReportProgress reports to the readers of the run how far a tool call is, in units of
 // its own; total is zero where it is unknown. It does nothing outside of a tool call.
 func ReportProgress(ctx context.Context, done, total float64, message string) {
-	if call := loop.CallOf(ctx); call != nil {
+	if call := callOf(ctx); call != nil {
 		call.Progress(done, total, message)
 	}
 }
@@ -138,10 +138,19 @@ func ReportProgress(ctx context.Context, done, total float64, message string) {
 // CallKey returns the idempotency key of the tool call ctx belongs to: the same if
 // the call is ever repeated, and no other call's. It is empty outside of one.
 func CallKey(ctx context.Context) string {
-	if call := loop.CallOf(ctx); call != nil {
+	if call := callOf(ctx); call != nil {
 		return call.Key
 	}
 	return ""
+}
+
+// callKey is that of the call in the context of a tool's function.
+type callKey struct{}
+
+// callOf returns the call that ctx belongs to; nil outside of one.
+func callOf(ctx context.Context) *loop.Call {
+	call, _ := ctx.Value(callKey{}).(*loop.Call)
+	return call
 }
 
 // compile checks a tool and makes it one of the loop's.
@@ -169,7 +178,7 @@ func (t Tool) compile() (loop.Tool, error) {
 		Safe:          t.Safe || t.sub != nil || t.handOff != nil, // of an agent, its own calls count
 		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
 		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
-			return t.Call(call.Within(ctx), call.Arguments)
+			return t.Call(call.Within(ctx, callKey{}), call.Arguments)
 		},
 	}
 	out.Hash = hashOf(out.Tool)

@@ -32,29 +32,23 @@ type Call struct {
 // callContext is the context of a call for code that is only given that.
 type callContext struct {
 	context.Context
+	key  any
 	call *Call
 }
 
-type callKey struct{}
-
 // Value implements context.Context.
 func (c *callContext) Value(key any) any {
-	if key == (callKey{}) {
+	if key == c.key {
 		return c.call
 	}
 	return c.Context.Value(key)
 }
 
-// Within returns ctx with the call in it, see [CallOf]. It is for a [Tool.Do], which may use it once.
-func (c *Call) Within(ctx context.Context) context.Context {
-	c.in = callContext{ctx, c}
+// Within returns ctx with the call as the value of key, which is of a comparable type of the
+// caller's. It is for a [Tool.Do], which may use it once.
+func (c *Call) Within(ctx context.Context, key any) context.Context {
+	c.in = callContext{ctx, key, c}
 	return &c.in
-}
-
-// CallOf returns the call that ctx belongs to; nil outside of one.
-func CallOf(ctx context.Context) *Call {
-	call, _ := ctx.Value(callKey{}).(*Call)
-	return call
 }
 
 // ID returns the model's ID of the call.
