@@ -32,7 +32,7 @@ type mailbox struct {
 	// The runner's own.
 	userTaken, systemTaken *Node // oldest first
 	suspended              bool
-	after                  job // that the actor has begun in its last message, for the runner's goroutine if there is no other
+	after                  *Task // that the actor has begun in its last message, for the runner's goroutine if there is no other
 }
 
 var _ actor.Mailbox = (*mailbox)(nil)
@@ -78,8 +78,8 @@ func (m *mailbox) PostUserMessage(msg any) {
 }
 
 // post is PostUserMessage, but for an actor on workers that is idle: the caller is its runner then, and must do
-// the job that is returned.
-func (m *mailbox) post(n *Node, msg any) (then job) {
+// what is returned.
+func (m *mailbox) post(n *Node, msg any) (then runner) {
 	n.msg = msg
 	push(&m.user, n)
 	switch {
@@ -87,9 +87,9 @@ func (m *mailbox) post(n *Node, msg any) (then job) {
 	case m.workers == nil:
 		m.run()
 	default:
-		return job{runner: m}
+		return m
 	}
-	return job{}
+	return nil
 }
 
 // PostSystemMessage queues msg and runs the actor if it is idle.
@@ -122,21 +122,23 @@ func (m *mailbox) wake() {
 }
 
 // run handles messages until there are none. It implements runner.
-func (m *mailbox) run() (then job) {
-	seen := int64(1)
-	m.finish(&seen, &then)
-	return then
+func (m *mailbox) run() (then runner) {
+	seen, last := int64(1), (*Task)(nil)
+	if m.finish(&seen, &last); last != nil {
+		return last
+	}
+	return nil
 }
 
-func (m *mailbox) finish(seen *int64, then *job) {
+func (m *mailbox) finish(seen *int64, last **Task) {
 	done := false
 	defer func() {
 		if !done { // runtime.Goexit: the goroutine ends, but not before this has
-			m.finish(seen, then)
-			then.giveAway()
+			m.finish(seen, last)
+			giveAway(last)
 		}
 	}()
-	for !m.drain(seen, then) {
+	for !m.drain(seen, last) {
 	}
 	done = true
 }
@@ -144,16 +146,24 @@ func (m *mailbox) finish(seen *int64, then *job) {
 // begin does a task that the actor begins: on the goroutine of this message, if that is the last one and the task the
 // last one begun, which saves a change of goroutine. It is given to a worker as soon as there is another. Only the
 // runner calls it.
-func (m *mailbox) begin(task job) {
-	m.after.giveAway()
-	if m.after = task; m.workers == nil || task.fresh {
-		m.after.giveAway()
+func (m *mailbox) begin(t *Task) {
+	giveAway(&m.after)
+	if m.after = t; m.workers == nil || t.fresh {
+		giveAway(&m.after)
+	}
+}
+
+// giveAway has a worker do a task, if there is one.
+func giveAway(t **Task) {
+	if task := *t; task != nil {
+		*t = nil
+		task.from.self.p.sys.workers.run(job{runner: task, fresh: task.fresh})
 	}
 }
 
 // drain handles messages until there are none, or one of them panics: then it
 // reports false, and there may be more.
-func (m *mailbox) drain(seen *int64, then *job) (done bool) {
+func (m *mailbox) drain(seen *int64, last **Task) (done bool) {
 	var msg any
 	defer func() {
 		if done {
@@ -168,17 +178,17 @@ func (m *mailbox) drain(seen *int64, then *job) (done bool) {
 			runtime.Gosched()
 		}
 		if msg = next(&m.systemTaken, &m.system); msg != nil {
-			m.after.giveAway()
+			giveAway(&m.after)
 			m.handleSystem(msg)
 		} else if msg = m.nextUser(); msg != nil {
-			m.after.giveAway()
+			giveAway(&m.after)
 			m.invoker.InvokeUserMessage(msg)
 		} else {
-			*then, m.after = m.after, job{} // once it is not busy another runner may have the mailbox
+			*last, m.after = m.after, nil // once it is not busy another runner may have the mailbox
 			if *seen = m.busy.Add(-*seen); *seen == 0 {
 				return true
 			}
-			m.after, *then = *then, job{}
+			m.after, *last = *last, nil
 		}
 	}
 }

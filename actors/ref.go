@@ -76,10 +76,10 @@ func (r Ref) Send(msg any) {
 }
 
 // post is Send for a task: see [mailbox.post].
-func (r Ref) post(t *Task) (then job) {
+func (r Ref) post(t *Task) (then runner) {
 	if r.p.gone.Load() {
 		r.p.sys.census.dropped.Add(1)
-		return job{}
+		return nil
 	}
 	return r.p.box.post(&t.Node, t)
 }

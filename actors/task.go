@@ -54,6 +54,7 @@ type Task struct {
 	msg  any   // nil if there is nothing to deliver
 	err  error // a panic in the function that makes msg
 
+	waits bool // it is expected to wait longer than it works
 	fresh bool // its goroutine is one of its own
 
 	next, prev *Task // in the list of the incarnation's tasks
@@ -114,23 +115,22 @@ func (c *Context) ended(t *Task) {
 // work has returned, panicked ([PanicError]) or ended its goroutine; a panic in
 // it is a failure of the actor, which would wait in vain.
 func Await[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
-	return await(c, job{}, &closures[T]{work: work, done: done}).Cancel
+	return await(c, false, &closures[T]{work: work, done: done}).Cancel
 }
 
 // AwaitWork is [Await] for work that has its memory already, and is expected to wait longer than it works: there may be
 // thousands of it, and beyond 128 at once each has a fresh goroutine, whose stack is as small as the work lets it be.
 // The goroutines of other tasks have had to grow before, which few need to do again.
-func AwaitWork(c *Context, w Work) *Task { return await(c, job{waits: true}, w) }
+func AwaitWork(c *Context, w Work) *Task { return await(c, true, w) }
 
-func await(c *Context, j job, w Work) *Task {
+func await(c *Context, waits bool, w Work) *Task {
 	t := w.task()
-	t.from, t.work = c, w
+	t.from, t.work, t.waits = c, w, waits
 	c.begin(t)
-	j.runner = t
 	p := c.self.p
-	j = p.sys.begin(p, j)
-	t.fresh = j.fresh
-	p.box.begin(j)
+	p.sys.tasks.begin(p)
+	t.fresh = p.sys.isFresh(waits)
+	p.box.begin(t)
 	return t
 }
 
@@ -186,29 +186,29 @@ func (w *closures[T]) forget() {
 }
 
 // run implements runner: the worker goes on with the actor, if that is idle.
-func (t *Task) run() (then job) {
+func (t *Task) run() (then runner) {
+	p := t.from.self.p
+	defer p.sys.taskEnded(p, t.waits) // also where the function at its end exits
 	t.err = errGoexit
-	defer func() {
-		then = t.over(recover())
-	}()
+	defer t.over(&then)
 	t.err = t.work.Run(&t.ctx)
-	return job{}
+	return nil
 }
 
-// over is called however work has ended.
-func (t *Task) over(panicked any) (then job) {
+// over is deferred: work has returned, panicked or ended its goroutine.
+func (t *Task) over(then *runner) {
 	err := t.err
-	if panicked != nil {
-		err = &PanicError{Value: panicked, Stack: debug.Stack()}
+	if r := recover(); r != nil {
+		err = &PanicError{Value: r, Stack: debug.Stack()}
 	}
 	t.msg, t.err = Guard(func() (any, error) { return t.work.Ended(err), nil })
 	t.Cancel(nil)
 	t.work = nil
 	if t.fresh || err == errGoexit { // its stack is small, or it ends
 		t.from.self.Send(t)
-		return job{}
+	} else {
+		*then = t.from.self.post(t)
 	}
-	return t.from.self.post(t)
 }
 
 // Go runs work outside of the mailbox; it is [Await] for work without a result.
@@ -244,9 +244,19 @@ func (s *System) runJob(owner any, j job) { s.workers.run(s.begin(owner, j)) }
 // begin makes a job a task of owner.
 func (s *System) begin(owner any, j job) job {
 	s.tasks.begin(owner)
-	j.system, j.owner = s, owner
-	j.fresh = j.waits && s.waits.Add(1) > maxIdleWorkers
+	j.system, j.owner, j.fresh = s, owner, s.isFresh(j.waits)
 	return j
+}
+
+// isFresh counts a task that is expected to wait, and reports whether it is to have a fresh goroutine.
+func (s *System) isFresh(waits bool) bool { return waits && s.waits.Add(1) > maxIdleWorkers }
+
+// taskEnded counts a task of owner out.
+func (s *System) taskEnded(owner any, waits bool) {
+	if waits {
+		s.waits.Add(-1)
+	}
+	s.tasks.end(owner)
 }
 
 // GoBlocking is [System.Go] for what is expected to wait longer than it works: see
@@ -264,10 +274,7 @@ func (s *System) endTask(j *job) {
 		err := &PanicError{Value: r, Stack: debug.Stack()}
 		s.log.Error("a task panicked", "owner", ownerName(j.owner), "error", err, "stack", string(err.Stack))
 	}
-	if j.waits {
-		s.waits.Add(-1)
-	}
-	s.tasks.end(j.owner)
+	s.taskEnded(j.owner, j.waits)
 }
 
 func ownerName(owner any) string {

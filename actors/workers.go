@@ -19,16 +19,16 @@ type workers struct {
 	swept  int // idle workers that have not been needed since the last sweep
 }
 
-// runner is what a worker can do. Then is what the same worker does next, without a change of goroutine; the zero job
-// for nothing. It is lost if run does not return.
-type runner interface{ run() (then job) }
+// runner is what a worker can do. Then is what the same worker does next, without a change of goroutine; nil is
+// nothing. It is lost if run does not return.
+type runner interface{ run() (then runner) }
 
 // function is a runner.
 type function func()
 
-func (f function) run() (then job) {
+func (f function) run() (then runner) {
 	f()
-	return job{}
+	return nil
 }
 
 // job is something to run; the zero job ends a worker.
@@ -37,24 +37,16 @@ type job struct {
 	// waits: it is expected to wait longer than it works. Fresh: take no goroutine that has had to
 	// grow its stack.
 	waits, fresh bool
-	// A task: system is told that owner has one less. Otherwise both are nil.
+	// A function that is a task: system is told that owner has one less. Otherwise both are nil.
 	system *System
 	owner  any
 }
 
-func (j *job) do() (then job) {
+func (j *job) do() (then runner) {
 	if j.system != nil {
 		defer j.system.endTask(j)
 	}
 	return j.run()
-}
-
-// giveAway has a worker do a task, if it is one.
-func (j *job) giveAway() {
-	if task := *j; task.runner != nil {
-		*j = job{}
-		task.system.workers.run(task)
-	}
 }
 
 const (
@@ -87,8 +79,10 @@ func (w *workers) work(j job) {
 	var next chan job // nil until the first job is done: many wait in that one all their life
 	defer w.leave()
 	for j.runner != nil {
-		if j = j.do(); j.runner != nil {
-			continue
+		then := j.do()
+		j = job{} // or it would be held, and an actor with it, while the worker waits
+		for then != nil {
+			then = then.run()
 		}
 		if next == nil {
 			next = make(chan job, 1)
