@@ -185,6 +185,10 @@ func setPlain(field reflect.Value, kind reflect.Kind, raw []byte) bool {
 }
 
 func setNumber(field reflect.Value, kind reflect.Kind, raw []byte) bool {
+	if n, ok := plainInt(raw); ok && kind < reflect.Uint && !field.OverflowInt(n) { // most are, and it takes little of a small stack
+		field.SetInt(n)
+		return true
+	}
 	bits := field.Type().Bits()
 	switch {
 	case kind == reflect.Float32 || kind == reflect.Float64:

@@ -121,7 +121,7 @@ func (w *walker) one(p *plan, i int) int {
 	}
 	switch c {
 	case '{':
-		if p.unfit(typeObject) || p.enum != nil && !w.inEnum(p.enum, i) {
+		if p.unfit(typeObject) || p.enum != nil && !p.enum.hasPart(w, i) {
 			return w.refuse(p, i, "object")
 		}
 		if !p.checkObject {
@@ -129,7 +129,7 @@ func (w *walker) one(p *plan, i int) int {
 		}
 		return w.object(p, i)
 	case '[':
-		if p.unfit(typeArray) || p.enum != nil && !w.inEnum(p.enum, i) {
+		if p.unfit(typeArray) || p.enum != nil && !p.enum.hasPart(w, i) {
 			return w.refuse(p, i, "array")
 		}
 		if !p.checkArray {
@@ -473,13 +473,17 @@ func (w *walker) number(p *plan, i int) int {
 		return w.malformed()
 	}
 	w.left -= (end - i) / 64
-	lit := w.data[i:end]
-	small, plain := plainInt(lit)
-	if plain && p.enum == nil && (p.types == 0 || p.types&(typeInteger|typeNumber) != 0) {
-		if !p.checkNumber || p.inPlain(small) {
-			return end
-		}
+	small, plain := plainInt(w.data[i:end])
+	if plain && p.enum == nil && (p.types == 0 || p.types&(typeInteger|typeNumber) != 0) && (!p.checkNumber || p.inPlain(small)) {
+		return end
 	}
+	return w.exactNumber(p, i, end)
+}
+
+// exactNumber checks a number that is no small integer, or may be wrong. Its frame is large: where a call is small, its
+// goroutine's stack is too.
+func (w *walker) exactNumber(p *plan, i, end int) int {
+	lit := w.data[i:end]
 	d, ok := parseDecimal(lit)
 	if !ok {
 		w.broken = fmt.Sprintf("the number %s cannot be checked", clip.Text(string(lit), maxShown))

@@ -411,8 +411,8 @@ func (w *walker) contained(x *more, found []string) bool {
 	return true
 }
 
-// inEnum reports whether the object or array at i is one of an enum.
-func (w *walker) inEnum(e *enum, i int) bool {
+// hasPart reports whether the object or array at i is one of the enum.
+func (e *enum) hasPart(w *walker, i int) bool {
 	return e.others != nil && e.others[w.canonical(w.data, i)]
 }
 
