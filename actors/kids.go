@@ -37,7 +37,7 @@ func (k *kids) index(path string) int {
 	return slices.IndexFunc(k.few, func(p *process) bool { return p.pid.Id == path })
 }
 
-// add takes in a child whose path is not there.
+// add takes in a child. The caller has looked that its path is new.
 func (k *kids) add(p *process) {
 	switch {
 	case k.many == nil && len(k.few) < fewKids:
