@@ -29,7 +29,7 @@ func TestKids(t *testing.T) {
 			}
 		}
 		if k.get("none") != nil {
-			t.Fatal("get: found one that is not there")
+			t.Fatal("get: found a child that was never added")
 		}
 	}
 	for _, most := range []int{3, fewKids, 3 * fewKids, 2} {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
@@ -97,37 +96,22 @@ func FuzzHistory(f *testing.F) {
 				if strings.HasSuffix(r.URL.Path, "/api/show") {
 					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(show)), Request: r}, nil
 				}
-				again, _ := r.GetBody()
-				first, _ := io.ReadAll(iotest.HalfReader(again))
-				sent, _ = io.ReadAll(r.Body)
-				if !bytes.Equal(first, sent) || int64(len(sent)) != r.ContentLength || !json.Valid(sent) {
-					t.Errorf("a body of %d bytes has %d, and %d the second time", r.ContentLength, len(first), len(sent))
+				if sent = talk.Sent(t, r); !json.Valid(sent) {
+					t.Errorf("the body is no JSON: %s", sent)
 				}
 				return nil, io.ErrUnexpectedEOF
 			})}})
 		}
 		clients := []*ollama.Client{client(`{"capabilities":["completion","vision"]}`), client(`{"capabilities":["completion"]}`)}
-		var kept llm.Encodings
-		tk := talk.New(data)
-		for n := 0; tk.Next() && n < 80; n++ {
-			req := &llm.Request{Messages: tk.Messages}
-			if n%3 == 0 {
-				req.System, req.Model = "Be brief.", "\"messages\":null"
-			}
+		vary := func(n int, req *llm.Request) {
 			if n%5 == 0 {
 				req.Tools, req.ToolChoice = []llm.Tool{{Name: "f"}}, llm.ToolChoiceRequired
 			}
-			c := clients[n%7%2]
-			body := func(e *llm.Encodings) (string, string) {
-				sent, req.Encodings = nil, e
-				_, err := llm.Generate(t.Context(), c, req)
-				return string(sent), err.Error()
-			}
-			want, wantErr := body(nil)
-			got, gotErr := body(&kept)
-			if got != want || gotErr != wantErr {
-				t.Fatalf("with parts kept: got %s and error %s\nwant %s and error %s", got, gotErr, want, wantErr)
-			}
 		}
+		talk.Check(t, data, vary, func(n int, req *llm.Request) ([]byte, error) {
+			sent = nil
+			_, err := llm.Generate(t.Context(), clients[n%7%2], req)
+			return sent, err
+		})
 	})
 }

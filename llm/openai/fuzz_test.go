@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"testing/iotest"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
@@ -61,36 +60,17 @@ func FuzzHistory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var sent []byte
 		transport := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			again, _ := r.GetBody()
-			first, _ := io.ReadAll(iotest.HalfReader(again))
-			sent, _ = io.ReadAll(r.Body)
-			if !bytes.Equal(first, sent) || int64(len(sent)) != r.ContentLength {
-				t.Errorf("a body of %d bytes has %d, and %d the second time", r.ContentLength, len(first), len(sent))
-			}
+			sent = talk.Sent(t, r)
 			return nil, io.ErrUnexpectedEOF
 		})}
 		clients := []*openai.Client{
 			openai.New("m", &openai.Options{HTTPClient: transport}),
 			openai.New("gpt-6", &openai.Options{HTTPClient: transport, StrictTools: true, OneCall: true, MetadataKeys: []string{"k"}}),
 		}
-		var kept llm.Encodings
-		tk := talk.New(data)
-		for n := 0; tk.Next() && n < 80; n++ {
-			req := &llm.Request{Messages: tk.Messages}
-			if n%3 == 0 {
-				req.System, req.Model = "Be brief.", "\"messages\":null"
-			}
-			c := clients[n%7%2]
-			body := func(e *llm.Encodings) (string, string) {
-				sent, req.Encodings = nil, e
-				_, err := llm.Generate(t.Context(), c, req)
-				return string(sent), err.Error()
-			}
-			want, wantErr := body(nil)
-			got, gotErr := body(&kept)
-			if got != want || gotErr != wantErr {
-				t.Fatalf("with parts kept: got %s and error %s\nwant %s and error %s", got, gotErr, want, wantErr)
-			}
-		}
+		talk.Check(t, data, nil, func(n int, req *llm.Request) ([]byte, error) {
+			sent = nil
+			_, err := llm.Generate(t.Context(), clients[n%7%2], req)
+			return sent, err
+		})
 	})
 }

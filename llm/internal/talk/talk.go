@@ -2,10 +2,15 @@
 package talk
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"testing"
+	"testing/iotest"
 
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -196,6 +201,42 @@ func copied(cs mcp.Contents) mcp.Contents {
 		}
 	}
 	return cs
+}
+
+// Check has send send the requests of a conversation, each with and without what is kept of those before. It fails
+// the test if that makes a difference to what is sent, or to the error. Vary changes a request, and may be nil.
+func Check(t *testing.T, data []byte, vary func(n int, req *llm.Request), send func(n int, req *llm.Request) (sent []byte, err error)) {
+	t.Helper()
+	var kept llm.Encodings
+	tk := New(data)
+	for n := 0; tk.Next() && n < 80; n++ {
+		req := &llm.Request{Messages: tk.Messages}
+		if n%3 == 0 {
+			req.System, req.Model = "Be brief.", "\"messages\":null"
+		}
+		if vary != nil {
+			vary(n, req)
+		}
+		want, wantErr := send(n, req)
+		req.Encodings = &kept
+		got, gotErr := send(n, req)
+		if !bytes.Equal(got, want) || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+			t.Fatalf("with parts kept: got %s and error %v\nwant %s and error %v", got, gotErr, want, wantErr)
+		}
+	}
+}
+
+// Sent returns the body of a request. It fails the test if the body is not as long as the request says, or is another
+// one when it is sent again.
+func Sent(t *testing.T, r *http.Request) []byte {
+	t.Helper()
+	again, _ := r.GetBody()
+	first, _ := io.ReadAll(iotest.HalfReader(again))
+	sent, _ := io.ReadAll(r.Body)
+	if !bytes.Equal(first, sent) || int64(len(sent)) != r.ContentLength {
+		t.Errorf("a body of %d bytes has %d, and %d the second time", r.ContentLength, len(sent), len(first))
+	}
+	return sent
 }
 
 // Seed adds the first inputs of a fuzz test.

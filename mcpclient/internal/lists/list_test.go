@@ -55,8 +55,8 @@ func TestAssembleOnePage(t *testing.T) {
 	l.assemble(new(wholeList[string])) // the first page was too large
 }
 
-// What is not asked for beside tools is not there, also after a connection and notices about tools, and
-// cannot be read after the end.
+// The lists beside that of tools are made when the first of them is read: neither a connection nor a notice about
+// tools makes them. They cannot be read after the end.
 func TestOthersAreMadeLater(t *testing.T) {
 	var c Cache
 	c.Init(quietSource{}, nil, nil, nil)
