@@ -21,6 +21,7 @@ func (Driver) Name() string { return "sqlite3" }
 // Settings adds the settings that are written differently for each driver.
 func (Driver) Settings(v url.Values, cacheKiB int) {
 	v.Set("_stmt_cache_size", "64")
+	v.Set("_mutex", "no") // package database/sql gives a connection to one caller at a time
 	if cacheKiB > 0 {
 		v.Set("_cache_size", strconv.Itoa(-cacheKiB))
 	}
