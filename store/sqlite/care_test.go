@@ -93,16 +93,17 @@ func TestCheck(t *testing.T) {
 		"DELETE FROM events WHERE seq = 1 AND run = (SELECT n FROM runs WHERE id = 'r1')",
 		"UPDATE events SET body = '{' WHERE seq = 2 AND run = (SELECT n FROM runs WHERE id = 'r2')",
 		"UPDATE asks SET run = 'gone'",
+		"INSERT INTO events SELECT 99, seq, epoch, time, type, key, body FROM events LIMIT 1",
 	} {
 		if err := s.Exec(damage); err != nil {
 			t.Fatal(err)
 		}
 	}
 	faults, err := s.Check(t.Context())
-	if err != nil || len(faults) != 3 {
-		t.Fatalf("Check: got %d faults %q, %v, want 3", len(faults), faults, err)
+	if err != nil || len(faults) != 4 {
+		t.Fatalf("Check: got %d faults %q, %v, want 4", len(faults), faults, err)
 	}
-	for _, want := range []string{"run r1 counts 2 events, and has 1", "ask q belongs to run gone", "event 2 of run"} {
+	for _, want := range []string{"run r1 counts 2 events, and has 1", "ask q belongs to run gone", "a row of events refers to a missing row of runs", "event 2 of run"} {
 		if !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, want) }) {
 			t.Errorf("Check: got %q, want %q among them", faults, want)
 		}

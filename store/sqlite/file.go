@@ -75,7 +75,6 @@ func readerDSN(path string, o Options) string {
 // (SECA-55).
 func dsn(path string, o Options, v url.Values, cacheKiB int) string {
 	v.Set("_busy_timeout", strconv.FormatInt(max(o.BusyTimeout.Milliseconds(), 1), 10))
-	v.Set("_foreign_keys", "1")
 	o.library.Settings(v, cacheKiB)
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") { // C:/…; SQLite drops the slash
