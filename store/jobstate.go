@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // The transitions of a job. They are here, and not in each store, so that a job moves
 // in the same way in all of them; a store makes them atomic.
@@ -39,6 +42,8 @@ func (j *Job) Update(u JobUpdate, now time.Time) error {
 		return ErrFinished
 	case j.Owner != u.Owner || j.Epoch != u.Epoch:
 		return ErrFenced
+	case u.Release && cmp.Or(u.State, j.State) == JobRunning:
+		return &InvalidError{"update.Release", "leaves a job that is running without a worker"}
 	}
 	j.Error, j.Updated = u.Error, now
 	if u.State != "" {

@@ -443,7 +443,7 @@ func jobConditions(q store.JobQuery) (w where) {
 	if q.Beginning != "" {
 		w.beginning(q.Beginning)
 	}
-	oneOf(&w, "state", q.States)
+	w.jobStates(q.States)
 	if q.Agent != "" {
 		w.and("agent = ?", q.Agent)
 	}
@@ -465,6 +465,27 @@ func jobConditions(q store.JobQuery) (w where) {
 	return w
 }
 
+// Jobs that are running have a lease, and are found by it; most jobs are done, and are found by their times. The
+// index of states has neither.
+const (
+	areRunning   = "owner <> '' AND state = 'running'"
+	areElsewhere = "state NOT IN ('running', 'done')"
+)
+
+// jobStates requires one of these states, if there are any.
+func (w *where) jobStates(states []store.JobState) {
+	if slices.Contains(states, store.JobDone) || !slices.Contains(states, store.JobRunning) {
+		oneOf(w, "state", states)
+		if len(states) > 0 && !slices.Contains(states, store.JobDone) {
+			w.and(areElsewhere)
+		}
+		return
+	}
+	var others where
+	oneOf(&others, "state", states)
+	w.and("n IN (SELECT n FROM jobs WHERE "+areRunning+" UNION ALL SELECT n FROM jobs WHERE "+areElsewhere+" AND "+others.conditions[0]+")", others.args...)
+}
+
 // JobCounts implements [store.Jobs].
 func (s *jobs) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
 	counts := make(map[store.JobState]int)
@@ -472,14 +493,22 @@ func (s *jobs) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
 		counts[state] = 0
 	}
 	err := s.read(ctx, "counting jobs", func(q reader) error {
-		return q.each("SELECT state, count(*) FROM jobs GROUP BY state", nil, func(row scanner) (bool, error) {
-			var state store.JobState
-			var n int
-			err := row.Scan(&state, &n)
-			counts[state] = n
-			return true, err
-		})
+		// One statement: the counts are those of one moment.
+		return q.each("SELECT state, count(*) FROM jobs WHERE "+areElsewhere+" GROUP BY state "+
+			"UNION ALL SELECT 'running', count(*) FROM jobs WHERE "+areRunning+" UNION ALL SELECT 'done', count(*) FROM jobs", nil,
+			func(row scanner) (bool, error) {
+				var state store.JobState
+				var n int
+				err := row.Scan(&state, &n)
+				counts[state] = n
+				return true, err
+			})
 	})
+	for state, n := range counts {
+		if state != store.JobDone {
+			counts[store.JobDone] -= n
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -422,6 +422,86 @@ func testJobQueries(t *testing.T, open func(t *testing.T) store.Store) {
 	})
 }
 
+// testJobStates: jobs in all states are listed by each set of states, and counted.
+func testJobStates(t *testing.T, open func(t *testing.T) store.Store) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx, states := open(t), t.Context(), store.JobStates()
+		of := make(map[string]store.JobState) // by job
+		var waits store.JobUpdate             // of one that waits
+		for i, state := range states {
+			for n := range i%3 + 1 {
+				time.Sleep(time.Second)
+				id := fmt.Sprint(state, n)
+				addJob(t, s, store.Job{ID: id})
+				if of[id] = state; state == store.JobQueued {
+					if _, err := s.CancelJob(ctx, id); err != nil {
+						t.Fatal(err)
+					}
+					continue // queued again once no other is claimed
+				}
+				list, _ := claimJobs(t, s, "w", 1)
+				u := updateOf(list[0], state)
+				if state == store.JobRunning {
+					u.Release = true
+					_, err := s.UpdateJob(ctx, u)
+					wantErr(t, "UpdateJob that releases one that is running", err, store.ErrInvalid)
+					u.Release = false
+				} else if state == store.JobWaiting {
+					waits = u
+				}
+				_, err := s.UpdateJob(ctx, u)
+				wantErr(t, "UpdateJob", err, nil)
+			}
+		}
+		for id, state := range of {
+			if state == store.JobQueued {
+				if _, err := s.RetryJob(ctx, id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		waits.Release = true
+		_, err := s.UpdateJob(ctx, waits)
+		wantErr(t, "UpdateJob that releases one that waits", err, nil)
+		all, err := s.Jobs(ctx, store.JobQuery{})
+		if err != nil || len(all) != len(of) {
+			t.Fatalf("Jobs: got %d, %v, want %d", len(all), err, len(of))
+		}
+		counts := make(map[store.JobState]int)
+		for _, j := range all {
+			if counts[j.State]++; j.State != of[j.ID] {
+				t.Errorf("job %q is %s", j.ID, j.State)
+			}
+		}
+		got, err := s.JobCounts(ctx)
+		wantErr(t, "JobCounts", err, nil)
+		wantEqual(t, "JobCounts", got, counts)
+		for set := range 1 << len(states) {
+			var q store.JobQuery
+			for i, state := range states {
+				if set>>i&1 == 1 {
+					q.States = append(q.States, state)
+				}
+			}
+			want := []string{}
+			for _, j := range all {
+				if set == 0 || slices.Contains(q.States, j.State) {
+					want = append(want, j.ID)
+				}
+			}
+			list, err := s.Jobs(ctx, q)
+			wantErr(t, "Jobs", err, nil)
+			wantEqual(t, fmt.Sprint("Jobs that are ", q.States), jobIDs(list), want)
+			if len(want) > 1 {
+				q.After = list[0].Cursor()
+				list, err = s.Jobs(ctx, q)
+				wantErr(t, "Jobs", err, nil)
+				wantEqual(t, fmt.Sprint("the next page of jobs that are ", q.States), jobIDs(list), want[1:])
+			}
+		}
+	})
+}
+
 // testJobLimits: what is too large or no name is refused (SECA-55).
 func testJobLimits(t *testing.T, open func(t *testing.T) store.Store) {
 	s, ctx := open(t), t.Context()

@@ -76,6 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"JobCancelledMeanwhile", testJobCancelledMeanwhile},
 		{"JobUntold", testJobUntold},
 		{"JobQueries", testJobQueries},
+		{"JobStates", testJobStates},
 		{"JobLimits", testJobLimits},
 		{"Schedules", testSchedules},
 		{"ScheduleNext", testScheduleNext},
