@@ -139,7 +139,11 @@ func childTools(effects string, out *lines) []agent.Tool {
 	}
 	die := agent.Func("die", "Kills the process.", func(context.Context, in) (string, error) {
 		out.say(line{Type: "dies"})
-		return "", syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return "", err
+		}
+		return "", self.Kill()
 	})
 	die.Safe = true
 	return []agent.Tool{tool("safe", true, false), tool("unsafe", false, false), agent.NeedsApproval(tool("ask", false, false)), tool("hold", false, true), die}
