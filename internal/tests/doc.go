@@ -17,6 +17,7 @@
 //	modelservers    builds and starts Ollama and llama-server: make models
 //	peers           installs and starts the published servers and clients
 //	rules           the rules in docs/protocol.md and the tests that cite them: make rules
+//	systems         the types of all packages on other operating systems: make cross
 package tests
 
 import (
