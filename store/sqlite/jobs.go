@@ -221,6 +221,9 @@ func (t *tx) claimDue(list []store.Job, n int, agents []string, owner string, tt
 		err := t.each("SELECT "+jobColumns+", n FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ? ORDER BY due, n LIMIT ?",
 			[]any{a, t.now.UnixMicro(), n}, func(row scanner) (bool, error) {
 				err := row.Scan(fields...)
+				if due.jobs == nil {
+					due.jobs, due.n = make([]store.Job, 0, min(n, 64)), make([]int64, 0, min(n, 64))
+				}
 				due.jobs, due.n = append(due.jobs, j), append(due.n, number)
 				return true, err
 			})
