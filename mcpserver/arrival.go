@@ -105,6 +105,10 @@ func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err er
 	if !a.mayRun(w) {
 		return false, s.beginElsewhere(r, a, 0)
 	}
+	if r.hosted = w.asks(); r.hosted {
+		defer a.reader.Hosts.Store(false)
+		r.keep(a)
+	}
 	if cost := a.size(); a.reader != nil && cost > maxUncounted {
 		if !s.budget.Hold(cost) {
 			return false, inbound.ErrBusy
@@ -122,12 +126,12 @@ func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err er
 // mayRun reports whether work may be done on the goroutine of its arrival.
 func (a *arrival) mayRun(w work) bool {
 	switch {
-	case w.asks(), a.reader != nil && len(a.reader.session.server.opts.Middleware) > 0:
+	case a.reader == nil:
+		return a.here && !w.asks()
+	case len(a.reader.session.server.opts.Middleware) > 0 || !w.speed().Quick() || a.size() > maxInline:
 		return false
-	case a.reader != nil:
-		return w.speed().Quick() && a.size() <= maxInline
 	}
-	return a.here
+	return !w.asks() || a.version.Era() == mcp.EraLegacy && a.reader.Host() // in rounds a handler waits for a request, not for a response
 }
 
 // size returns the bytes that a call keeps of its request: _meta is kept three times, raw and
@@ -143,13 +147,7 @@ func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 	if !s.budget.Hold(cost) {
 		return inbound.ErrBusy
 	}
-	if a.Meta != nil {
-		r.own().meta = r.client.Meta(a.Meta)
-	}
-	own := make([]byte, 0, len(r.arguments)+len(r.meta.Own)+len(r.responses)+len(r.state))
-	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta.Own} {
-		own = buffer.Keep(own, part)
-	}
+	r.keep(a)
 	if err := s.calls.Begin(&r.Call, r, s.inboundRequest(a)); err != nil {
 		s.budget.Release(cost)
 		return err
@@ -162,6 +160,17 @@ func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 		r.Run()
 	})
 	return nil
+}
+
+// keep gives the request copies of its parts of the frame.
+func (r *request) keep(a *arrival) {
+	if a.Meta != nil {
+		r.own().meta = r.client.Meta(a.Meta)
+	}
+	own := make([]byte, 0, len(r.arguments)+len(r.meta.Own)+len(r.responses)+len(r.state))
+	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta.Own} {
+		own = buffer.Keep(own, part)
+	}
 }
 
 // Bounds on the bytes that the server keeps for the calls of one client: large calls would

@@ -19,3 +19,13 @@ func TaskActor(s *Server, id string) actors.Ref {
 // Pages is how many elicitations by URL are open, and of how many a client is to hear
 // the end.
 func Pages(s *Server) (open, told int) { return s.pages.Len() }
+
+// Hosts reports whether a handler that may ask runs where a pipe of the server is read, or has begun there.
+func Hosts(s *Server) bool {
+	for one := range s.sessions.Range {
+		if in := one.(*session).in; in != nil && in.Hosts.Load() {
+			return true
+		}
+	}
+	return false
+}

@@ -157,7 +157,9 @@ func (n *handlerCall) handle() error {
 		if round == maxRounds {
 			return mcp.Errorf(mcp.CodeInternal, "the handler asks more than %d times", maxRounds)
 		}
-		if suspended, err := n.Want(wants.Requests, wants.State); err != nil || suspended {
+		n.request.enter() // a handler in retry style has returned, and waits all the same
+		suspended, err := n.Want(wants.Requests, wants.State)
+		if n.request.leave(); err != nil || suspended {
 			return n.failed(err)
 		}
 	}

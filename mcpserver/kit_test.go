@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +158,11 @@ type peer struct {
 	version mcp.Version
 }
 
+// recallable is a connection whose reads the server takes for those of a pipe of the system: they can be ended, and begun again.
+type recallable struct{ net.Conn }
+
+func (recallable) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
+
 // serve connects a peer through a pair of pipes.
 func serve(t testing.TB, s *mcpserver.Server) *peer {
 	t.Helper()
@@ -164,10 +171,10 @@ func serve(t testing.TB, s *mcpserver.Server) *peer {
 
 func serveWith(ctx context.Context, t testing.TB, s *mcpserver.Server) *peer {
 	t.Helper()
-	inR, inW := io.Pipe()
+	inR, inW := net.Pipe()
 	outR, outW := io.Pipe()
 	p := &peer{t: t, in: inW, lines: make(chan string, 10_000), ended: make(chan error, 1), asked: make(map[string]string)}
-	go func() { p.ended <- s.Serve(ctx, inR, outW) }()
+	go func() { p.ended <- s.Serve(ctx, recallable{inR}, outW) }()
 	go func() {
 		defer close(p.lines)
 		lines := bufio.NewScanner(outR)

@@ -24,6 +24,28 @@ func (r *request) ask(frame []byte) bool {
 	return r.Carry(frame)
 }
 
+// Await implements [dialogue.Request]: where the handler runs on the goroutine that reads, that reads on.
+func (r *request) Await(ctx, handler context.Context, c *call.Call) {
+	in := r.session.in
+	if !r.hosted || !in.Reclaim() {
+		return
+	}
+	if ctx != handler {
+		defer actors.AfterDone(ctx, r.Ended)()
+	}
+	defer in.panicked()
+	if !in.ReadOn(func() bool { return c.Completed() || ctx.Err() != nil || handler.Err() != nil }, in.response) {
+		in.Offer()
+	}
+}
+
+// Ended is for [call.Request].Tag and [invocation.Request]: who reads on looks whether to go on.
+func (r *request) Ended() {
+	if r.hosted {
+		r.session.in.LookAgain()
+	}
+}
+
 // Questions implements [dialogue.Request].
 func (r *request) Questions(ctx context.Context) (*call.Table, error) {
 	if p, ok := r.port.(*web.Exchange); ok && !p.Open() { // SHL-32

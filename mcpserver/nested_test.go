@@ -11,18 +11,28 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
+// inLegacy runs f in a bubble with a legacy client: one whose first call of greet runs on a goroutine of its own, and one whose
+// next call runs where the pipe is read.
 func inLegacy(t *testing.T, f func(t *testing.T, s *mcpserver.Server, a *asked, c *counts)) {
 	t.Helper()
 	for _, v := range mcp.LegacyVersions() {
 		if v < mcp.V2025_06_18 {
 			continue
 		}
-		t.Run(string(v), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, c := newAsking(t, nil)
-				f(t, s, openAsked(t, s, v, allCapabilities), c)
+		for _, reads := range []bool{false, true} {
+			t.Run(fmt.Sprint(v, ", the handler reads ", reads), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, c := newAsking(t, nil)
+					a := openAsked(t, s, v, allCapabilities)
+					if reads {
+						a.earn(s, "greet", `{}`)
+						c.greeted.Store(0)
+						c.ran.Store(0)
+					}
+					f(t, s, a, c)
+				})
 			})
-		})
+		}
 	}
 }
 

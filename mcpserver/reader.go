@@ -17,8 +17,7 @@ import (
 // time runs it: the owner of the lease.
 type reader struct {
 	session *session
-	source  pipe.Source
-	lease   pipe.Lease
+	pipe.Input
 
 	// These belong to the owner too.
 	queued  bool // answers wait for a flush
@@ -28,8 +27,8 @@ type reader struct {
 }
 
 func newReader(s *session, from pipe.Source) *reader {
-	r := &reader{session: s, source: from}
-	r.lease.Init(r.start)
+	r := &reader{session: s}
+	r.Init(from, r.start)
 	r.runs = r.run
 	return r
 }
@@ -41,19 +40,13 @@ func (r *reader) start() { r.session.ref.Go(r.runs) }
 // comes from the program's stream or from this package: it ends the session, because no
 // goroutine reads from the client any more (ROB-1). The goroutine's owner logs it.
 func (r *reader) run() {
-	defer func() {
-		if p := recover(); p != nil {
-			err := &actors.PanicError{Value: p, Stack: debug.Stack()}
-			r.session.ref.Send(&closeSession{cause: fmt.Errorf("reading from the client: %w", err)})
-			panic(p)
-		}
-	}()
+	defer r.panicked()
 	for {
-		if r.queued && !r.source.Buffered() {
+		if r.queued && !r.Buffered() {
 			r.queued = false
 			r.session.out.Flush()
 		}
-		line, err := r.source.Next()
+		line, err := r.Next()
 		if err != nil {
 			if long, ok := errors.AsType[*frame.TooLongError](err); ok {
 				r.refuseLong(long)
@@ -68,6 +61,23 @@ func (r *reader) run() {
 			return
 		}
 	}
+}
+
+func (r *reader) panicked() {
+	if p := recover(); p != nil {
+		err := &actors.PanicError{Value: p, Stack: debug.Stack()}
+		r.session.ref.Send(&closeSession{cause: fmt.Errorf("reading from the client: %w", err)})
+		panic(p)
+	}
+}
+
+// response handles a frame if it is a response.
+func (r *reader) response(frame []byte) bool {
+	if mcp.Scan(frame, &r.message) != nil || r.message.Kind < mcp.KindResult {
+		return false
+	}
+	r.session.response(&r.message)
+	return true
 }
 
 // frame handles a frame of a pipe, a message or a batch, and reports whether the goroutine
@@ -111,7 +121,7 @@ func (r *reader) Drop()               {}
 // Respond writes a frame. While more requests are buffered it only queues the frame, so
 // that many responses share a write.
 func (r *reader) Respond(frame []byte, _ *mcp.Error) {
-	if !r.source.Buffered() {
+	if !r.Buffered() {
 		r.queued = false
 		r.session.Notify(frame)
 		return

@@ -39,6 +39,7 @@ type request struct {
 	out     *[]byte // the encoded answer, once Handle has returned nil
 	settled *[]byte // the same, of one that was concluded while its handler may write to out
 	reader  *reader // whose goroutine this is, as long as it is; else nil
+	hosted  bool    // it may ask, and runs on the reader's goroutine, or has begun there
 	leased  bool    // the handler runs, and the reader may be taken away
 	lost    bool    // the reader was taken away
 }
@@ -109,7 +110,7 @@ func (r *request) Handle(context.Context) error {
 		start = time.Now() // begun includes the wait for a goroutine
 	}
 	err := r.carryOut()
-	r.work.speed().Ran(inline, time.Since(start))
+	r.work.speed().Ran(inline, time.Since(start)-r.Held())
 	return err
 }
 
@@ -131,14 +132,14 @@ func (r *request) carryOut() error {
 func (r *request) enter() {
 	if r.reader != nil {
 		r.leased = true
-		r.reader.lease.Offer()
+		r.reader.Offer()
 	}
 }
 
 func (r *request) leave() {
 	if r.leased {
 		r.leased = false
-		if !r.reader.lease.Reclaim() {
+		if !r.reader.Reclaim() {
 			r.reader, r.lost = nil, true
 		}
 	}
@@ -146,8 +147,8 @@ func (r *request) leave() {
 
 // Answer implements [inbound.Handler].
 func (r *request) Answer(err error) {
-	if err == nil && r.settled != nil {
-		r.send(*r.settled)
+	if err == nil && r.settled != nil { // the handler may still run, and another goroutine read
+		r.port.Respond(*r.settled, nil)
 		return
 	}
 	if err == nil {

@@ -34,8 +34,8 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	n := newSession(s)
 	n.principal = s.opts.Principal
-	n.hangUp = sync.OnceFunc(func() { pipe.Interrupt(in) })
 	n.in = newReader(n, frame.NewReader(in, s.opts.Limits.MaxMessage))
+	n.hangUp = sync.OnceFunc(n.in.File(in))
 	n.out = frame.NewWriter(out, &frame.WriterOptions{
 		Start:   func(f func()) { s.sys.Go(n.ref.Path(), f) },
 		OnError: func(err error) { n.ref.Send(&closeSession{cause: err}) },

@@ -77,7 +77,7 @@ func (s *session) stop(failure error) {
 	s.server.notices.Forget(s)
 	s.server.pages.Gone(s)
 	if s.in != nil {
-		s.in.lease.End()
+		s.in.End()
 	}
 	s.hangUp()
 	if s.stateless { // after a failure the next request makes another one

@@ -178,8 +178,14 @@ type completion struct {
 
 // complete gives the call its outcome, if it has none.
 func (c *Call) complete(result Result, err error) {
-	if c.reply.Complete(result, err) && c.completion != nil {
+	if !c.reply.Complete(result, err) {
+		return
+	}
+	if c.completion != nil {
 		c.completion.wake(c, true)
+	}
+	if tag, ok := c.req.Tag.(interface{ Ended() }); ok {
+		tag.Ended()
 	}
 }
 

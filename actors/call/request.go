@@ -60,7 +60,8 @@ type Request struct {
 	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it. The method
 	// Ends(error) of a tag is called when its call fails, before others can see that the call
 	// has ended: in the call's actor, while Table.Out still has the call. It must not block. A
-	// call whose actor failed has an outcome without it.
+	// call whose actor failed has an outcome without it. The method Ended() of a tag is called once each of its calls has
+	// its outcome, on any goroutine; it must not block either.
 	Tag any
 }
 

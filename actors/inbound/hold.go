@@ -18,9 +18,6 @@ type released struct{ call *Call }
 // is asked for its sake, and that is not the handler's time. Holds nest. Release
 // may be called from any goroutine, and more than once.
 func (c *Call) Hold() (release func()) {
-	if c.request.Deadline <= 0 {
-		return func() {}
-	}
 	c.mu.Lock()
 	h := &c.lazily().held
 	if h.holds++; h.holds == 1 {
@@ -50,6 +47,16 @@ func (c *Call) release(h *held, over *bool) (set bool) {
 	h.spent += time.Since(h.since)
 	set, h.fired = h.fired, false
 	return set
+}
+
+// Held returns how long the holds were that are over.
+func (c *Call) Held() time.Duration {
+	if c.extra.Load() == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lazily().held.spent
 }
 
 // due returns when the call must have its outcome, and whether that stands still now.

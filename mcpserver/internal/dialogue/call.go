@@ -55,6 +55,9 @@ type Request interface {
 	Questions(ctx context.Context) (*call.Table, error)
 	// Carry sends a frame on the stream of the request, and reports false if that is over.
 	Carry(frame []byte) bool
+	// Await may wait until a question has its outcome, or one of the contexts has ended: it returns as soon as the
+	// handler, on whose goroutine it is called, is to wait as others do.
+	Await(ctx, handler context.Context, question *call.Call)
 	// Hold keeps the request's limit of time from running, until release.
 	Hold() (release func())
 }

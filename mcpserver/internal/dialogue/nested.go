@@ -34,6 +34,7 @@ func (c *Call) askNested(ctx context.Context, live Request, sender Sender, qs []
 	}
 	for i, q := range qs {
 		if calls[i].call != nil {
+			live.Await(ctx, c.Context(), calls[i].call)
 			q.Err = calls[i].end(ctx, c.Context(), q)
 		}
 	}

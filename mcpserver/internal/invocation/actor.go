@@ -122,7 +122,7 @@ func (a *actor) left(m *left) {
 		a.calls().opts.Go(m.request.Release)
 	}
 	if len(a.waiting) == 0 {
-		a.invocation.end(m.cause)
+		a.invocation.End(m.cause)
 	} else if a.invocation.Current() == m.request {
 		last := a.waiting[len(a.waiting)-1]
 		a.invocation.newest.Store(&last)
@@ -208,7 +208,7 @@ func (a *actor) abandon(c *actors.Context, cause error) {
 
 // leave gives a parked handler the cause in place of answers.
 func (a *actor) leave(cause error) {
-	a.invocation.end(cause)
+	a.invocation.End(cause)
 	if a.answers != nil {
 		a.calls().left(a.call, a.invocation)
 		a.answers.Complete(nil, cause)

@@ -34,6 +34,8 @@ type Request interface {
 	// Release frees a request that has its outcome from elsewhere, and whose handler runs
 	// on the goroutine of another one.
 	Release()
+	// Ended is called when the handler's context has ended. It does not block.
+	Ended()
 }
 
 // Outcome is what a handler has ended with, or a round of it.
@@ -54,7 +56,7 @@ type Invocation struct {
 	id    string  // of the call whose ticket began it; empty in the first round
 	first Request // whose arguments the handler has
 	ctx   context.Context
-	end   context.CancelCauseFunc
+	stop  context.CancelCauseFunc
 
 	returned actors.Reply[struct{}]
 	link     atomic.Pointer[link]    // to the actor; nil while there is none, unreachable when there will be none
@@ -72,7 +74,7 @@ var unreachable = new(link)
 // ticket begins it, empty for a new call. Values of its context are those of base.
 func (n *Invocation) Begin(calls *Calls, id string, first Request, base context.Context) {
 	n.calls, n.id, n.first = calls, id, first
-	n.ctx, n.end = context.WithCancelCause(base)
+	n.ctx, n.stop = context.WithCancelCause(base)
 }
 
 // Context is the handler's. It ends with the last request that waits, and when the handler
@@ -80,7 +82,10 @@ func (n *Invocation) Begin(calls *Calls, id string, first Request, base context.
 func (n *Invocation) Context() context.Context { return n.ctx }
 
 // End ends the handler's context.
-func (n *Invocation) End(cause error) { n.end(cause) }
+func (n *Invocation) End(cause error) {
+	n.stop(cause)
+	n.first.Ended()
+}
 
 // Cause returns why the handler is to end, nil while it is not.
 func (n *Invocation) Cause() error {
@@ -113,7 +118,7 @@ func (n *Invocation) Attach(r Request) bool {
 // does not block.
 func (n *Invocation) Leave(r Request, cause error) {
 	if r == n.first && n.link.CompareAndSwap(nil, unreachable) { // it is the only one
-		n.end(cause)
+		n.End(cause)
 		return
 	}
 	l := n.link.Load()
@@ -122,7 +127,7 @@ func (n *Invocation) Leave(r Request, cause error) {
 	}
 	send := func(ref actors.Ref, err error) {
 		if err != nil {
-			n.end(cause)
+			n.End(cause)
 			return
 		}
 		ref.Send(&left{r, cause})
@@ -267,7 +272,7 @@ func (n *Invocation) Return(carrier Request) Ending {
 // Finish concludes the requests of an ending with the outcome, which is remembered for the
 // same retry.
 func (n *Invocation) Finish(e Ending, out Outcome) {
-	n.end(n.calls.opts.Finished)
+	n.End(n.calls.opts.Finished)
 	if e.call != "" {
 		n.calls.finished(e.call, n, out, e.cancelled)
 	}

@@ -7,10 +7,14 @@ import (
 
 // Interrupt ends a read that waits for the peer.
 func Interrupt(in io.Reader) {
-	if d, ok := in.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Unix(1, 0)) == nil {
+	if d, ok := in.(deadliner); ok && d.SetReadDeadline(past) == nil {
 		return
 	}
 	if c, ok := in.(io.Closer); ok {
 		c.Close()
 	}
 }
+
+type deadliner interface{ SetReadDeadline(time.Time) error }
+
+var past = time.Unix(1, 0)
