@@ -25,7 +25,21 @@ func AppendUnquote(dst []byte, literal []byte) ([]byte, error) {
 }
 
 // Valid reports whether data is one JSON value, held to the same rules as [Unmarshal].
-func Valid(data []byte) bool { return jsontext.Value(data).IsValid() }
+func Valid(data []byte) bool { return isPlain(data) || jsontext.Value(data).IsValid() }
+
+// isPlain reports whether data is a truth value, or a string of ASCII without escapes: those that people give in forms.
+func isPlain(data []byte) bool {
+	n := len(data)
+	if n < 2 || data[0] != '"' || data[n-1] != '"' {
+		return string(data) == "true" || string(data) == "false"
+	}
+	for _, c := range data[1 : n-1] {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
 
 // Canonical returns data in the canonical form of RFC 8785, for hashes.
 func Canonical(data []byte) ([]byte, error) {

@@ -10,13 +10,20 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/form"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
 // Forms are those that a server has asked before: handlers ask the same few again and again.
 type Forms struct {
 	Log   *slog.Logger
-	known atomic.Pointer[map[formKey]*form.Form] // nil before the first; a new map takes its place
+	known atomic.Pointer[map[formKey]*knownForm] // nil before the first; a new map takes its place
+}
+
+// knownForm is a form and its schema in the shortest form of JSON. Several questions share it, and it does not change.
+type knownForm struct {
+	*form.Form
+	schema json.RawMessage
 }
 
 type formKey struct {
@@ -30,20 +37,28 @@ const (
 	maxKnownForm  = 16 << 10 // bytes of a schema
 )
 
-// parse reads a form. Several questions share it, and it does not change.
-func (k *Forms) parse(schema json.RawMessage, v mcp.Version) (*form.Form, error) {
-	var known map[formKey]*form.Form
+// parse reads a form.
+func (k *Forms) parse(schema json.RawMessage, v mcp.Version) (*knownForm, error) {
+	var known map[formKey]*knownForm
 	if all := k.known.Load(); all != nil {
 		known = *all
 	}
 	if f := known[formKey{string(schema), v}]; f != nil {
 		return f, nil
 	}
-	f, err := form.Parse(schema, v)
-	if err != nil || len(schema) > maxKnownForm {
-		return f, err
+	parsed, err := form.Parse(schema, v)
+	if err != nil {
+		return nil, err
 	}
-	next := map[formKey]*form.Form{{string(schema), v}: f}
+	short := jsonx.Appender{}
+	if short.Raw(schema); short.Bad {
+		return nil, errors.New("the schema is not valid JSON")
+	}
+	f := &knownForm{parsed, short.Buf}
+	if len(schema) > maxKnownForm {
+		return f, nil
+	}
+	next := map[formKey]*knownForm{{string(schema), v}: f}
 	if len(known) < maxKnownForms { // else those in use come back
 		maps.Copy(next, known)
 	}
@@ -84,20 +99,37 @@ func (q *Question) prepareForm(known *Forms, v mcp.Version) error {
 		return err
 	}
 	if !q.Relayed {
-		if err := refuseSecrets(f); err != nil {
+		if err := refuseSecrets(f.Form); err != nil {
 			return err
 		}
 	}
-	q.fields = f
+	q.fields = f.Form
 	p, err := d.For(parse)
 	if err != nil {
 		return err
 	}
-	room := len(p.Message) + len(p.RequestedSchema) + 64 // of the names, and for some escapes
-	if q.Params, err = p.AppendJSON(make([]byte, 0, room)); err != nil {
+	q.Params, err = f.encode(p)
+	if err != nil {
 		return fmt.Errorf("encoding it: %w", err)
 	}
 	return nil
+}
+
+// encode encodes the params of the form without a look at the schema, where p has nothing else.
+func (f *knownForm) encode(p *mcp.ElicitParams) ([]byte, error) {
+	room := len(p.Message) + len(f.schema) + 64 // of the names, and for some escapes
+	if p.Task == nil && p.Meta == nil && len(p.Extra) == 0 && p.ElicitationID == "" {
+		a := jsonx.Appender{Buf: append(make([]byte, 0, room), '{')}
+		a.SomeText("mode", p.Mode)
+		a.Text("message", p.Message)
+		a.Name("requestedSchema")
+		a.Encoded(f.schema)
+		a.Close('}')
+		if !a.Bad {
+			return a.Buf, nil
+		}
+	}
+	return p.AppendJSON(make([]byte, 0, room))
 }
 
 // elicited takes the answer to a form or a URL question.
