@@ -167,10 +167,7 @@ func (r *request) keep(a *arrival) {
 	if a.Meta != nil {
 		r.own().meta = r.client.Meta(a.Meta)
 	}
-	own := make([]byte, 0, len(r.arguments)+len(r.meta.Own)+len(r.responses)+len(r.state))
-	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta.Own} {
-		own = buffer.Keep(own, part)
-	}
+	buffer.Keep((*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta.Own)
 }
 
 // Bounds on the bytes that the server keeps for the calls of one client: large calls would

@@ -244,10 +244,8 @@ func (r *request) Binding() ticket.Binding {
 	return ticket.NewBinding(r.principal.id(), r.Method(), r.work.name(), r.arguments)
 }
 
-// Size implements [dialogue.Request]: the arguments are kept twice, as JSON and decoded.
-func (r *request) Size() int64 { return int64(2*len(r.arguments) + r.meta.Size()) }
-
-// Brought implements [dialogue.Request].
+// Size and Brought implement [dialogue.Request]. The arguments are kept twice, as JSON and decoded.
+func (r *request) Size() int64                                 { return int64(2*len(r.arguments) + r.meta.Size()) }
 func (r *request) Brought() (responses, state json.RawMessage) { return r.responses, r.state }
 
 // newDialogues needs the server's pages and records.

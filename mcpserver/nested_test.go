@@ -24,6 +24,7 @@ func inLegacy(t *testing.T, f func(t *testing.T, s *mcpserver.Server, a *asked, 
 				synctest.Test(t, func(t *testing.T) {
 					s, c := newAsking(t, nil)
 					a := openAsked(t, s, v, allCapabilities)
+					synctest.Wait() // or a tool that f adds is one that was added since initialize
 					if reads {
 						a.earn(s, "greet", `{}`)
 						c.greeted.Store(0)

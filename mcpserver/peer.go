@@ -75,10 +75,7 @@ func (s *session) closed() {
 	if s.stateless || s.server.opts.Events.OnClose == nil {
 		return
 	}
-	_, err := actors.Guard(func() (struct{}, error) {
-		s.server.opts.Events.OnClose(&s.peer)
-		return struct{}{}, nil
-	})
+	_, err := actors.Guard(func() (struct{}, error) { s.server.opts.Events.OnClose(&s.peer); return struct{}{}, nil })
 	if err != nil {
 		s.server.log.Error("OnClose panicked", "session", s.ref.Path(), "error", err)
 	}

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"errors"
 	"fmt"
-	"io"
 	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -53,7 +52,7 @@ func (r *reader) run() {
 				continue
 			}
 			if err != pipe.ErrIdle {
-				r.session.ref.Send(&readEnded{err: ended(err)})
+				r.session.ref.Send(&readEnded{err: pipe.Ended(err)})
 			}
 			return
 		}
@@ -89,14 +88,6 @@ func (s *session) frame(data []byte, r *reader) (lost bool) {
 	}
 	r.arrival = arrival{Message: &r.message, principal: s.principal, port: r, reader: r}
 	return s.message(data, &r.arrival)
-}
-
-// ended returns nil for the ordinary end.
-func ended(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // refuseLong answers a message that is too long to be read (WIRE-04, ROB-2): by the id at

@@ -62,20 +62,12 @@ func (s *Server) Connect(to mcp.Sink) (mcp.Link, error) {
 	n.in = newReader(n, box)
 	box.Start = n.in.start
 	n.hangUp = box.Close
-	n.out = sink{to}
+	n.out = pipe.Sink{To: to}
 	if err := s.open(context.Background(), n); err != nil {
 		return nil, err
 	}
 	return &link{session: n, box: box}, nil
 }
-
-// sink is the output of an in-memory session.
-type sink struct{ to mcp.Sink }
-
-func (k sink) Write(frame []byte) error    { k.to.Frame(frame); return nil }
-func (k sink) Append(frame []byte) error   { k.to.Frame(frame); return nil }
-func (k sink) Flush() error                { return nil }
-func (k sink) Close(context.Context) error { k.to.Lost(nil); return nil }
 
 // link is the client's end of an in-memory session.
 type link struct {

@@ -6,7 +6,6 @@
 package mcpserver
 
 import (
-	"context"
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
@@ -89,18 +88,10 @@ var defaultLevel = mcp.LogInfo
 func newStateless(s *Server) *session {
 	n := newSession(s)
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.HTTP.MaxConcurrent, Idle: 256, Deadline: s.opts.Limits.CallTimeout})
-	n.stateless, n.out, n.budget.Most = true, nowhere{}, maxHeldStateless
+	n.stateless, n.out, n.budget.Most = true, web.Nowhere{}, maxHeldStateless
 	n.senders.Share()
 	return n
 }
-
-// nowhere is the output of a session whose messages all belong to requests.
-type nowhere struct{}
-
-func (nowhere) Write([]byte) error          { return nil }
-func (nowhere) Append([]byte) error         { return nil }
-func (nowhere) Flush() error                { return nil }
-func (nowhere) Close(context.Context) error { return nil }
 
 // Notify, Respond and Drop implement [port.Port]: the session of a pipe or link is the port
 // of requests that do not run on its reader. Notify also sends messages that belong to no

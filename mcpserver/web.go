@@ -192,11 +192,12 @@ func (n webSession) Batch(data []byte, from web.Sender, x *web.Exchange) {
 	n.startBatch(data, principalOf(from), x)
 }
 
-// Notification implements [web.Session].
+// Notification, Response, Busy, Reachable and Close implement [web.Session].
 func (n webSession) Notification(m *mcp.Message) { n.notification(m) }
-
-// Response implements [web.Session].
-func (n webSession) Response(m *mcp.Message) { n.response(m) }
+func (n webSession) Response(m *mcp.Message)     { n.response(m) }
+func (n webSession) Busy() bool                  { return n.calls.Listed() > 0 }
+func (n webSession) Reachable()                  { n.server.notices.CatchUp(n.session) }
+func (n webSession) Close(cause error)           { n.ref.Send(&closeSession{cause: cause}) }
 
 // Version implements [web.Session].
 func (n webSession) Version() mcp.Version {
@@ -205,15 +206,6 @@ func (n webSession) Version() mcp.Version {
 	}
 	return ""
 }
-
-// Busy implements [web.Session].
-func (n webSession) Busy() bool { return n.calls.Listed() > 0 }
-
-// Reachable implements [web.Session].
-func (n webSession) Reachable() { n.server.notices.CatchUp(n.session) }
-
-// Close implements [web.Session].
-func (n webSession) Close(cause error) { n.ref.Send(&closeSession{cause: cause}) }
 
 // Looked implements [inbound.Handler]: a call on the goroutine of net/http watches its
 // client's connection only if its handler uses its context.

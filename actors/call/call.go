@@ -106,7 +106,10 @@ func (c *Call) WaitWithin(ctx, outer context.Context) (Result, error) {
 		c.progress.drain(c.req)
 		return c.reply.Result()
 	}
-	done := c.reply.Done()
+	done, ended, over := c.reply.Done(), ctx.Done(), outer.Done()
+	if ended == over { // one channel less to wait for
+		over = nil
+	}
 	for {
 		select {
 		case <-done:
@@ -114,10 +117,10 @@ func (c *Call) WaitWithin(ctx, outer context.Context) (Result, error) {
 			return c.reply.Result()
 		case <-c.progress.more():
 			c.progress.drain(c.req)
-		case <-ctx.Done():
+		case <-ended:
 			c.Cancel(context.Cause(ctx))
 			<-done // the actor, or its table, gives it at once
-		case <-outer.Done():
+		case <-over:
 			c.Cancel(context.Cause(outer))
 			<-done
 		}

@@ -20,13 +20,18 @@ func (b *Budget) Hold(cost int64) bool {
 // Release counts the bytes of a call off.
 func (b *Budget) Release(cost int64) { b.held.Add(-cost) }
 
-// Keep moves part into own, which has room for it.
-func Keep(own []byte, part *[]byte) []byte {
-	if *part == nil {
-		return own
+// Keep replaces the parts of a frame with copies, in one piece of memory.
+func Keep(parts ...*[]byte) {
+	size := 0
+	for _, part := range parts {
+		size += len(*part)
 	}
-	n := len(own)
-	own = append(own, *part...)
-	*part = own[n:len(own):len(own)]
-	return own
+	own := make([]byte, 0, size)
+	for _, part := range parts {
+		if *part != nil {
+			n := len(own)
+			own = append(own, *part...)
+			*part = own[n:len(own):len(own)]
+		}
+	}
 }

@@ -4,6 +4,7 @@ package pipe
 
 import (
 	"errors"
+	"io"
 	"sync"
 
 	"github.com/troupe-dev/troupe/internal/frame"
@@ -19,6 +20,14 @@ type Source interface {
 
 // ErrIdle is returned by a source that will start the reader again.
 var ErrIdle = errors.New("nothing to read for now")
+
+// Ended returns nil for the ordinary end of a source.
+func Ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
 
 // Inbox is the source of an in-memory link: frames are copied into it.
 type Inbox struct {

@@ -50,6 +50,15 @@ type Output interface {
 	Close(ctx context.Context) error
 }
 
+// Nowhere is the output of a session whose messages all belong to requests.
+type Nowhere struct{}
+
+// Write, Append, Flush and Close implement [Output].
+func (Nowhere) Write([]byte) error          { return nil }
+func (Nowhere) Append([]byte) error         { return nil } // see Write
+func (Nowhere) Flush() error                { return nil } // see Write
+func (Nowhere) Close(context.Context) error { return nil } // see Write
+
 // Sender is who has sent a request.
 type Sender struct {
 	ID        string    // of the principal; empty for an anonymous one
