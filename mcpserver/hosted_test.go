@@ -129,7 +129,7 @@ func TestHostedAsksSeveral(t *testing.T) {
 }
 
 // What ends a question other than its answer ends the read that its handler is in: the time of the question, that of the
-// handler's own choice, the server, and the client. TIME-01, CANC-13, LIFE-21.
+// handler's own choice, the server, and the client. TIME-01, CANC-13.
 func TestHostedEnds(t *testing.T) {
 	patient := func(t *testing.T, f func(s *mcpserver.Server, a *asked, q said)) {
 		t.Helper()
