@@ -1,9 +1,12 @@
 package mcpserver_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -261,4 +264,77 @@ func TestHostedAsksElsewhere(t *testing.T) {
 		}
 		a.silent()
 	})
+}
+
+// On a pipe of the system: each question has an answer or is given up by its handler, whatever the reader is doing then.
+func TestHostedOnFile(t *testing.T) {
+	s, _ := newServer(t, nil)
+	giveUp := make(chan struct{})
+	err := mcpserver.AddTool(s, &mcp.Tool{Name: "hasty"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			select {
+			case <-giveUp:
+				cancel()
+			case <-over:
+			}
+		}()
+		if _, err := mcpserver.Elicit[nameForm](ctx, req, "name", "Who?"); err != nil {
+			return "given up", nil
+		}
+		return "answered", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inR.Close()
+	outR, outW := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(t.Context(), inR, outW) }()
+	lines := bufio.NewScanner(outR)
+	send := func(line string) {
+		t.Helper()
+		if _, err := io.WriteString(inW, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive := func(want string) said {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return readMessage(t, lines.Text())
+			}
+		}
+		t.Fatalf("got the end of the output, want %s", want)
+		return said{}
+	}
+	send(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"peer","version":"1"}}}`, mcp.V2025_11_25, allCapabilities))
+	receive(`"id":0`)
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for i := range fewer(300) {
+		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"hasty","arguments":{}}}`, i+1000))
+		q, want := receive(mcp.MethodElicit), "answered"
+		if i%3 == 2 {
+			want = "given up"
+			giveUp <- struct{}{}
+		} else {
+			send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, accept("Ada")))
+		}
+		if got := receive(fmt.Sprintf(`"id":%d,"result"`, i+1000)).text(); got != want {
+			t.Fatalf("call %d: got %q, want %q", i, got, want)
+		}
+	}
+	inW.Close()
+	for lines.Scan() { // until the server has closed its end
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,10 +157,10 @@ type peer struct {
 	version mcp.Version
 }
 
-// recallable is a connection whose reads the server takes for those of a pipe of the system: they can be ended, and begun again.
+// recallable is a connection that the server takes for a file of the system: its reads can be ended, and begun again.
 type recallable struct{ net.Conn }
 
-func (recallable) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
+func (recallable) Fd() uintptr { panic("the server asks for a descriptor") }
 
 // serve connects a peer through a pair of pipes.
 func serve(t testing.TB, s *mcpserver.Server) *peer {

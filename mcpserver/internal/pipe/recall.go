@@ -3,7 +3,6 @@ package pipe
 import (
 	"io"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -24,14 +23,17 @@ const (
 	called
 )
 
-// newRecall returns nil for a source whose reads cannot be ended and begun again: it is neither a pipe nor a socket
-// of this system, or has no deadlines.
+// newRecall returns nil for a source whose reads cannot be ended and begun again: one that is not a file of the system,
+// such as a connection, whose deadline may be the program's, or that has no deadlines.
 func newRecall(in io.Reader) *recall {
-	d, ok := in.(deadliner)
-	if _, raw := in.(syscall.Conn); !ok || !raw || d.SetReadDeadline(time.Time{}) != nil {
+	f, ok := in.(interface {
+		deadliner
+		Fd() uintptr
+	})
+	if !ok || f.SetReadDeadline(time.Time{}) != nil {
 		return nil
 	}
-	return &recall{in: in, file: d, set: make(chan struct{}, 1)}
+	return &recall{in: in, file: f, set: make(chan struct{}, 1)}
 }
 
 // enter is called before a read. What the calls before it were for, the reader can see after it.
