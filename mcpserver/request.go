@@ -49,7 +49,7 @@ type work interface {
 	// name is for logs and messages.
 	name() string
 	// asks reports whether the handler takes the request: it may ask the client and
-	// wait, so it runs on a goroutine of its own.
+	// wait, so it runs on a goroutine of its own, or reads on (see [pipe.Input.Host]).
 	asks() bool
 	// speed decides whether it may run where a pipe is read; nil is never.
 	speed() *offered.Speed

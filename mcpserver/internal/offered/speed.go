@@ -18,7 +18,7 @@ const (
 // Quick reports whether the handler may run on the reading goroutine. It is false for nil.
 func (s *Speed) Quick() bool { return s != nil && s.earned.Load() >= quickRuns }
 
-// Ran records a run.
+// Ran records a run, without the time in which the client was asked.
 func (s *Speed) Ran(inline bool, took time.Duration) {
 	switch {
 	case s == nil:
