@@ -80,13 +80,14 @@ func callEncoded(ctx context.Context, c *mcpclient.Client, args json.RawMessage,
 }
 
 // floorClient is the least that a client can do: one encode and one decode by
-// encoding/json, a mutex, a map and channels. It has no limits, no supervision
+// encoding/json, two mutexes, a map and channels. It has no limits, no supervision
 // and no cancelling.
 type floorClient struct {
-	mu    sync.Mutex
-	out   *bufio.Writer
-	last  int
-	calls map[string]chan floorResult
+	writing sync.Mutex // guards out: a write may wait until answers are read
+	out     *bufio.Writer
+	mu      sync.Mutex
+	last    int
+	calls   map[string]chan floorResult
 }
 
 func startFloorClient(b *testing.B) *floorClient {
@@ -156,11 +157,11 @@ func (c *floorClient) call(in echoIn, want string) error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
+	c.writing.Lock()
 	c.out.Write(data)
 	c.out.WriteByte('\n')
 	err = c.out.Flush()
-	c.mu.Unlock()
+	c.writing.Unlock()
 	if err != nil {
 		return err
 	}
