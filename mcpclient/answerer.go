@@ -84,13 +84,12 @@ func (a *answerer) ShowPage(o *asks.Origin, p *asks.Page, message, note string) 
 
 // initQuestions is called once, before the connection is started.
 func (c dialing) initQuestions() error {
-	c.opts.Serial = c.opts.Serial || c.server.Serial
 	q := &c.questions
-	q.server, q.opts, q.log, q.sys = &c.server, &c.opts, c.log, c.sys
+	q.server, q.opts, q.log, q.sys = c.server, c.opts, c.log, c.sys
 	q.warned = rate.Sometimes{First: declineWarnings, Interval: declineWarningsEvery}
 	q.asks = asks.New(asks.Options{
 		System: c.sys, Server: c.server.Name, Log: c.log, Conn: c.conn,
-		Limits:   asks.NewLimits(asks.LimitOptions{Open: c.opts.AskLimit, Tokens: c.opts.SampleTokens}, c.opts.pool),
+		Limits:   asks.NewLimits(asks.LimitOptions{Open: c.opts.AskLimit, Tokens: c.opts.SampleTokens}, c.pool),
 		Answerer: (*answerer)(c.Client), PageExpiry: c.opts.ElicitationExpiry, GivenUp: ErrPageGivenUp,
 	})
 	if c.opts.Roots == nil {

@@ -14,11 +14,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/callbacks"
+	"github.com/troupe-dev/troupe/internal/intern"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/consent"
 	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 	"github.com/troupe-dev/troupe/mcpclient/internal/loglimit"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
@@ -46,12 +49,14 @@ type Client struct {
 	incoming incoming
 
 	questions questions
-	server    Server
-	opts      Options
+	server    *Server  // of all clients with equal ones: not to be changed
+	opts      *Options // likewise
 	log       *slog.Logger
 	sys       *actors.System
 	ownSys    bool
 	conn      *conn.Conn
+	eras      *negotiate.Eras // of the host, or its own
+	pool      *asks.HostLimit // likewise
 	events    callbacks.Queue
 	cache     lists.Cache
 	watches   atomic.Pointer[listening.Watching] // nil before it is needed, see watching
@@ -67,6 +72,12 @@ type Client struct {
 	closing   sync.Once
 	closed    error
 }
+
+// What clients share.
+var (
+	definitions intern.Set[Server]
+	filledIn    intern.Set[Options]
+)
 
 type (
 	// requests carry out what the program asks of the server.

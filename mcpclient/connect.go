@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/consent"
 	"github.com/troupe-dev/troupe/mcpclient/internal/login"
@@ -55,7 +56,15 @@ func newClient(server Server, opts *Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{server: server, opts: opts.withDefaults(), consent: consent.None()}
+	o := opts.withDefaults()
+	o.Serial = o.Serial || server.Serial
+	c := &Client{server: definitions.Of(server), opts: filledIn.Of(o), eras: o.eras, pool: o.pool, consent: consent.None()}
+	if c.eras == nil {
+		c.eras = negotiate.NewEras()
+	}
+	if c.pool == nil {
+		c.pool = new(asks.HostLimit)
+	}
 	c.requests, c.tools, c.changes, c.dialing, c.incoming = requests{c}, toolCalls{c}, changes{c}, dialing{c}, incoming{c}
 	c.sys = c.opts.System
 	if c.sys == nil {
@@ -80,21 +89,12 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	}
 	c.events.System, c.events.Owner, c.events.Bounded = c.sys, "events of "+c.instanceName(), true
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
-	versions, _ := negotiate.Versions(server.Protocol) // checked above
 	var err error
 	if c.web, err = c.dialing.newWeb(); err != nil {
 		return nil, errors.Join(err, c.dialing.endSystem(context.Background()))
 	}
-	n := &negotiate.Negotiator{
-		Key: server.eraKey(), Versions: versions, Probe: c.opts.ProbeTimeout, Client: &c.opts.Info,
-		Eras: c.opts.eras, Log: c.log, Level: c.logLevel, Agreed: c.dialing.agreed, Declared: c.questions.declared, Unread: c.dialing.neverRead,
-		Mismatch: func(ours, theirs []mcp.Version) error { return &VersionError{Ours: ours, Theirs: theirs} },
-	}
-	if c.web != nil {
-		n.Web, n.Fallback = c.web, server.Transport == "" || server.Transport == TransportAuto
-	}
 	c.conn = conn.New(c.sys, conn.Options{
-		Name: c.instanceName(), Dial: c.dialing.dial, Negotiate: n.Negotiate, Received: c.incoming.received, Inbound: &inbound.Options{Limit: maxAsked},
+		Name: c.instanceName(), Dial: c.dialing.dial, Negotiate: c.dialing.negotiate, Received: c.incoming.received, Inbound: &inbound.Options{Limit: maxAsked},
 		OnStatus: c.status, Await: login.Await, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 		Ping: c.dialing.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
@@ -107,7 +107,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 
 // dial makes a transport.
 func (c dialing) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, error) {
-	switch s := &c.server; {
+	switch s := c.server; {
 	case s.Err != nil:
 		return nil, conn.Permanent(s.Err)
 	case s.Connect != nil:
@@ -130,7 +130,7 @@ func (c dialing) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 	if c.server.URL != "" {
 		return c.web.Dial(ctx, sink)
 	}
-	proc, err := c.opts.start(&c.server)
+	proc, err := c.opts.start(c.server)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (c dialing) neverRead() bool {
 // mayStart asks for consent, once for each definition (STDIO-25). A URL needs it as
 // a command does: headers of the file carry secrets of the environment there.
 func (c dialing) mayStart(ctx context.Context) error {
-	s := &c.server
+	s := c.server
 	if s.File == "" {
 		return nil
 	}
@@ -172,6 +172,20 @@ func (c dialing) mayStart(ctx context.Context) error {
 		}
 		return refused
 	})
+}
+
+// negotiate begins a session.
+func (c dialing) negotiate(ctx context.Context, s *conn.Session) error {
+	versions, _ := negotiate.Versions(c.server.Protocol) // checked by newClient
+	n := &negotiate.Negotiator{
+		Key: c.server.eraKey(), Versions: versions, Probe: c.opts.ProbeTimeout, Client: &c.opts.Info,
+		Eras: c.eras, Log: c.log, Level: c.logLevel, Agreed: c.agreed, Declared: c.questions.declared, Unread: c.neverRead,
+		Mismatch: func(ours, theirs []mcp.Version) error { return &VersionError{Ours: ours, Theirs: theirs} },
+	}
+	if c.web != nil {
+		n.Web, n.Fallback = c.web, c.server.Transport == "" || c.server.Transport == TransportAuto
+	}
+	return n.Negotiate(ctx, s)
 }
 
 // agreed keeps the outcome of a negotiation.
@@ -189,7 +203,7 @@ func (c dialing) agreed(o *negotiate.Outcome) {
 
 // newWeb returns the server's side over HTTP, nil for a server without a URL.
 func (c dialing) newWeb() (*weblink.Server, error) {
-	s := &c.server
+	s := c.server
 	if s.URL == "" {
 		return nil, nil
 	}
@@ -210,7 +224,7 @@ func (c dialing) newWeb() (*weblink.Server, error) {
 		Server: s.Name, URL: s.URL, Headers: s.Headers, HeadersFunc: s.HeadersFunc, Auth: auth, OldOnly: s.Transport == TransportSSE,
 		Client: c.opts.httpClient, System: c.sys, Log: c.log, MaxMessage: s.maxMessage(), TooLong: s.tooLong,
 		Denied: denied, WantsAuthorization: func(err error) bool { return errors.Is(err, ErrAuthRequired) },
-		Eras: c.opts.eras, Changed: func() { c.status(c.conn.Status()) },
+		Eras: c.eras, Changed: func() { c.status(c.conn.Status()) },
 	}), nil
 }
 
@@ -254,11 +268,11 @@ func (c dialing) newPool() *pool.Pool {
 // another makes the client of a further instance. Its lists are not used, and it asks for
 // no consent of its own.
 func (c dialing) another(n int) (*Client, error) {
-	o := c.opts
-	o.System, o.main, o.number, o.Lazy = c.sys, c.Client, n, true
+	o := *c.opts
+	o.System, o.main, o.number, o.Lazy, o.eras, o.pool = c.sys, c.Client, n, true, c.eras, c.pool
 	o.OnState, o.OnToolsChanged, o.OnResourcesChanged, o.OnPromptsChanged = nil, nil, nil, nil
 	o.NoListen = true
-	i, err := newClient(c.server, &o)
+	i, err := newClient(*c.server, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -58,8 +58,8 @@ func TestFlood(t *testing.T) {
 				t.Errorf("question %d was answered twice", i)
 			}
 		}
-		if c.questions.asks.Limits.Count() != 0 || c.opts.pool.Count() != 0 || underWay(c) != 0 {
-			t.Errorf("left: %d open, %d in the pool, %d under way", c.questions.asks.Limits.Count(), c.opts.pool.Count(), underWay(c))
+		if c.questions.asks.Limits.Count() != 0 || c.pool.Count() != 0 || underWay(c) != 0 {
+			t.Errorf("left: %d open, %d in the pool, %d under way", c.questions.asks.Limits.Count(), c.pool.Count(), underWay(c))
 		}
 	})
 }

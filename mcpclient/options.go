@@ -99,10 +99,6 @@ func (o *Options) withDefaults() Options {
 	if d.Info.Name == "" {
 		d.Info = mcp.Implementation{Name: "troupe", Version: version}
 	}
-	if d.eras == nil {
-		d.eras = negotiate.NewEras()
-	}
-	d.pool = cmp.Or(d.pool, new(asks.HostLimit))
 	d.AskOptions = d.AskOptions.withDefaults()
 	if d.start == nil {
 		d.start = startProcess

@@ -170,7 +170,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 
 // pipeOptions are those of a link whose client is only its name.
 func pipeOptions(sys *actors.System, sink mcp.Sink) pipe.Options {
-	c := &Client{sys: sys, log: sys.Log(), server: Server{Name: "x", MaxMessage: maxMessage}}
+	c := &Client{sys: sys, log: sys.Log(), server: &Server{Name: "x", MaxMessage: maxMessage}}
 	return (dialing{c}).pipeOptions(sink)
 }
 

@@ -1,0 +1,41 @@
+// Package intern keeps one copy of large values that many objects have alike.
+package intern
+
+import (
+	"bytes"
+	"sync"
+	"unsafe"
+	"weak"
+)
+
+// few is how many copies a set remembers: those who share a value come one after the other as a rule.
+const few = 8
+
+// Set finds the copies that are still in use. Its zero value is ready, it may be used from any
+// goroutine, and keeps nothing alive.
+type Set[T any] struct {
+	mu   sync.Mutex // guards the fields below it
+	last [few]weak.Pointer[T]
+	next int
+}
+
+// Of returns a copy of v, as an assignment makes it, which all have that gave the same: it must not be changed. The same
+// is what has the same bytes in memory: equal numbers, the same strings, maps, slices, pointers and functions. A
+// string or function that is equal but another one just makes another copy.
+func (s *Set[T]) Of(v T) *T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.last {
+		// What p holds is alive, and so has no address that is meant by another pointer of v.
+		if p := w.Value(); p != nil && bytes.Equal(memory(p), memory(&v)) {
+			return p
+		}
+	}
+	p := new(T)
+	*p = v
+	s.last[s.next], s.next = weak.Make(p), (s.next+1)%few
+	return p
+}
+
+// memory is the memory of *p.
+func memory[T any](p *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p)) }
