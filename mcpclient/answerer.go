@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/served"
-	"golang.org/x/time/rate"
 )
 
 // answerer is a client as the questions of its server see it.
@@ -86,7 +85,6 @@ func (a *answerer) ShowPage(o *asks.Origin, p *asks.Page, message, note string) 
 func (c dialing) initQuestions() error {
 	q := &c.questions
 	q.server, q.opts, q.log, q.sys = c.server, c.opts, c.log, c.sys
-	q.warned = rate.Sometimes{First: declineWarnings, Interval: declineWarningsEvery}
 	q.asks = asks.New(asks.Options{
 		System: c.sys, Server: c.server.Name, Log: c.log, Conn: c.conn,
 		Limits:   asks.NewLimits(asks.LimitOptions{Open: c.opts.AskLimit, Tokens: c.opts.SampleTokens}, c.pool),

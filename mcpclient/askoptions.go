@@ -3,12 +3,12 @@ package mcpclient
 import (
 	"cmp"
 	"context"
-	"os"
 	"reflect"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 // AskOptions says what servers may ask of the program, and who answers. The zero
@@ -90,7 +90,7 @@ func (o AskOptions) withDefaults() AskOptions {
 		o.OpenURL = browser.Open
 	}
 	if o.RootAvailable == nil {
-		o.RootAvailable = isThere
+		o.RootAvailable = asks.IsThere
 	}
 	o.SampleTokens = cmp.Or(o.SampleTokens, 1_000_000)
 	o.AskExpiry = cmp.Or(o.AskExpiry, 10*time.Minute)
@@ -113,18 +113,4 @@ type PageDone struct {
 	// the call that the page was for. Else it says why the page is over: it has expired,
 	// was given up, could not be opened, or the connection has ended.
 	Err error
-}
-
-// isThere is what RootAvailable is by default.
-func isThere(p string) bool {
-	_, err := os.Stat(hostPath(p))
-	return err == nil
-}
-
-// hostPath takes the slash before a drive away.
-func hostPath(p string) string {
-	if len(p) >= 3 && p[0] == '/' && p[2] == ':' && os.PathSeparator == '\\' {
-		return p[1:]
-	}
-	return p
 }

@@ -16,7 +16,7 @@ import (
 // Authorizer authorizes a program at its servers over HTTP. Package auth has one.
 type Authorizer interface {
 	// For returns what authorizes the requests to a server, nil for a server that is not to
-	// be authorized at.
+	// be authorized at. The definition must not be changed.
 	For(s *Server) (Auth, error)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/callbacks"
 	"github.com/troupe-dev/troupe/internal/intern"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/consent"
@@ -53,31 +54,29 @@ type Client struct {
 	opts      *Options // likewise
 	log       *slog.Logger
 	sys       *actors.System
-	ownSys    bool
 	conn      *conn.Conn
 	eras      *negotiate.Eras // of the host, or its own
 	pool      *asks.HostLimit // likewise
-	events    callbacks.Queue
 	cache     lists.Cache
-	watches   atomic.Pointer[listening.Watching] // nil before it is needed, see watching
-	logs      *loglimit.Limit                    // nil if no function takes messages
+	// Nil before they are needed: see the method of that name.
+	watches   atomic.Pointer[listening.Watching]
+	instances atomic.Pointer[pool.Pool] // of all instances, with the first only
+	callbacks atomic.Pointer[callbacks.Queue]
+	logs      *loglimit.Limit // nil if no function takes messages
 
 	info    atomic.Pointer[Info]       // nil before the first connection
 	level   atomic.Value               // mcp.LogLevel
 	process atomic.Pointer[pipe.Stdio] // the newest; nil if there was none
 	web     *weblink.Server            // nil without a URL
 
-	consent   *consent.Given // of all instances
-	instances *pool.Pool     // of the first only
-	closing   sync.Once
-	closed    error
+	consent *consent.Given // of all instances
+	closing sync.Once
+	ownSys  bool
+	closed  error
 }
 
 // What clients share.
-var (
-	definitions intern.Set[Server]
-	filledIn    intern.Set[Options]
-)
+var definitions, filledIn = new(intern.Set[Server]), new(intern.Set[Options])
 
 type (
 	// requests carry out what the program asks of the server.
@@ -91,6 +90,13 @@ type (
 	// incoming takes what the server sends on its own account.
 	incoming struct{ *Client }
 )
+
+// events returns the queue of the program's functions.
+func (c *Client) events() *callbacks.Queue {
+	return memo.Lazily(&c.callbacks, func() *callbacks.Queue {
+		return &callbacks.Queue{System: c.sys, Owner: "events of " + c.instanceName(), Bounded: true}
+	})
+}
 
 // status passes on what the connection does.
 func (c *Client) status(conn.Status) {

@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
@@ -58,13 +60,8 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	}
 	o := opts.withDefaults()
 	o.Serial = o.Serial || server.Serial
-	c := &Client{server: definitions.Of(server), opts: filledIn.Of(o), eras: o.eras, pool: o.pool, consent: consent.None()}
-	if c.eras == nil {
-		c.eras = negotiate.NewEras()
-	}
-	if c.pool == nil {
-		c.pool = new(asks.HostLimit)
-	}
+	c := &Client{server: definitions.Of(server), opts: filledIn.Of(o), consent: consent.None()}
+	c.eras, c.pool = cmp.Or(o.eras, negotiate.NewEras()), cmp.Or(o.pool, new(asks.HostLimit))
 	c.requests, c.tools, c.changes, c.dialing, c.incoming = requests{c}, toolCalls{c}, changes{c}, dialing{c}, incoming{c}
 	c.sys = c.opts.System
 	if c.sys == nil {
@@ -82,12 +79,10 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	if c.opts.main != nil {
 		c.log = c.log.With("instance", c.opts.number)
 	}
-	c.instances = c.dialing.newPool()
 	c.level.Store(c.opts.LogLevel)
 	if c.opts.OnLog != nil {
 		c.logs = loglimit.New()
 	}
-	c.events.System, c.events.Owner, c.events.Bounded = c.sys, "events of "+c.instanceName(), true
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
 	var err error
 	if c.web, err = c.dialing.newWeb(); err != nil {
@@ -237,7 +232,9 @@ func (c dialing) signOfLife(ctx context.Context, _ *conn.Session) error {
 	return err
 }
 
-// newPool returns the pool of the client's server, of which the client is the first.
+// pooled returns the pool of the client's server, of which the client is the first.
+func (c *Client) pooled() *pool.Pool { return memo.Lazily(&c.instances, c.dialing.newPool) }
+
 func (c dialing) newPool() *pool.Pool {
 	return pool.New(pool.Options{
 		System: c.sys, Server: c.server.Name, Log: c.log, First: (*member)(c.Client), Most: c.server.mostInstances(), Closed: ErrClosed,
@@ -299,7 +296,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.cache.Close()
 		c.watching().Close() // made now if need be, so that nothing is watched from here on
-		others := c.instances.Close(ctx)
+		others := c.pooled().Close(ctx)
 		errs := []error{c.conn.Close(ctx)}
 		for _, done := range others {
 			<-done.Done() // Shutdown has its own bound

@@ -18,8 +18,10 @@ func (m *member) Shutdown(ctx context.Context) error { return (*Client)(m).Shutd
 
 // others returns the clients of the instances but the first.
 func (c dialing) others() (all []*Client) {
-	for _, m := range c.instances.Others() {
-		all = append(all, (*Client)(m.(*member)))
+	if p := c.instances.Load(); p != nil {
+		for _, m := range p.Others() {
+			all = append(all, (*Client)(m.(*member)))
+		}
 	}
 	return all
 }
@@ -35,7 +37,7 @@ type InstanceStatus struct {
 // Instances returns how the processes of the server stand that its calls are shared out
 // to, and how many calls wait for one: see [Server].Instances.
 func (c *Client) Instances() (all []InstanceStatus, waiting int) {
-	states, waiting := c.instances.Status()
+	states, waiting := c.pooled().Status()
 	for _, s := range states {
 		all = append(all, InstanceStatus(s))
 	}

@@ -102,7 +102,7 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 		case watch.Ended:
 			s.end(c.failed(mcp.MethodListen, n.Err))
 		}
-		c.events.Add(func() { f(noticeOf(&n)) })
+		c.events().Add(func() { f(noticeOf(&n)) })
 	})
 	s.stop = l.Close
 	if _, err := s.ready.Wait(ctx); err != nil {
@@ -138,7 +138,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 		return nil, c.failed(mcp.MethodSubscribe, &UnsupportedError{Method: mcp.MethodSubscribe, Capability: missing, Version: info.Version})
 	}
 	s := new(Subscription)
-	tell := func(uri string) { c.events.Add(func() { f(uri) }) }
+	tell := func(uri string) { c.events().Add(func() { f(uri) }) }
 	if info.Era == mcp.EraModern {
 		return c.changes.subscribe(ctx, s, &listening.Resource{URI: uri, Updated: tell, Accepted: func() { s.ready.Complete(struct{}{}, nil) }, Ended: s.end})
 	}

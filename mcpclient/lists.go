@@ -67,7 +67,7 @@ func (s *listSource) Closed() error               { return ErrClosed }
 func (s *listSource) Era() mcp.Era                { return (*Client)(s).era() }
 func (s *listSource) Principal() string           { return (*Client)(s).principal() }
 func (s *listSource) Go(what string, f func())    { s.sys.Go(what+" of "+s.server.Name, f) }
-func (s *listSource) Notify(f func())             { s.events.Add(f) }
+func (s *listSource) Notify(f func())             { (*Client)(s).events().Add(f) }
 func (s *listSource) Log() *slog.Logger           { return s.log }
 func (s *listSource) CheckTool(t *mcp.Tool) error { return (*Client)(s).tools.checkTool(t) }
 func (s *listSource) Allows(tool string) bool     { return s.server.allows(tool) }

@@ -115,15 +115,9 @@ func (a *Ask) unchanged() bool {
 	return err == nil && hash == a.Hash
 }
 
-// Bounds of what servers can write into logs by asking in vain (ROB-9).
-const (
-	declineWarnings      = 20 // without a limit; later one in declineWarningsEvery
-	declineWarningsEvery = time.Second
-)
-
 // warnDeclined logs that a question is declined unasked, and why.
 func (q *questions) warnDeclined(what string, why error) {
-	q.warned.Do(func() {
+	q.asks.Limits.Warning(func() {
 		q.log.Warn("a question of the server is declined without being asked", "question", what, "reason", why)
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
-	"golang.org/x/time/rate"
 )
 
 // maxAsked bounds the requests of one server that are under way.
@@ -23,7 +22,6 @@ type questions struct {
 	sys    *actors.System
 	asks   *asks.Asks
 	roots  atomic.Pointer[[]mcp.Root] // nil: not declared
-	warned rate.Sometimes             // bounds the warnings of declined questions
 }
 
 // completed handles notifications/elicitation/complete. Only 2025-11-25 has it: an

@@ -64,5 +64,5 @@ func (c incoming) logged(m *mcp.Message) {
 		c.log.Debug("dropping a malformed log message", "error", err)
 		return
 	}
-	c.events.AddSized(len(m.Params), func() { c.opts.OnLog(c.server.Name, p) })
+	c.events().AddSized(len(m.Params), func() { c.opts.OnLog(c.server.Name, p) })
 }

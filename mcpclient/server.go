@@ -240,11 +240,7 @@ const (
 )
 
 func (m SamplingMode) valid() bool {
-	switch m {
-	case SamplingDefault, SamplingAsk, SamplingAllow, SamplingDeny:
-		return true
-	}
-	return false
+	return slices.Contains([]SamplingMode{SamplingDefault, SamplingAsk, SamplingAllow, SamplingDeny}, m)
 }
 
 // Values of [Server].Transport for a server with a URL.

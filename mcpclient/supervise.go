@@ -104,7 +104,7 @@ func (h *Host) clientOptions(e *entry) *Options {
 	if h.opts.OnEvent != nil {
 		o.OnState = func(s Status) {
 			if c := e.client.Load(); c != nil {
-				c.events.Add(func() { h.opts.OnEvent(Event{Server: e.server.Name, Status: s}) })
+				c.events().Add(func() { h.opts.OnEvent(Event{Server: e.server.Name, Status: s}) })
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (e supervised) Stopped(c *actors.Context) {
 		c.System().Go("the instances of "+e.server.Name, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 			defer cancel()
-			for _, done := range client.instances.Close(ctx) {
+			for _, done := range client.pooled().Close(ctx) {
 				<-done.Done()
 			}
 		})
@@ -231,7 +231,9 @@ func (h *Host) logWarnings() {
 func (h *Host) ForgetOwner(owner any) {
 	for _, e := range h.entries {
 		if c := e.client.Load(); c != nil {
-			c.instances.Forget(owner)
+			if p := c.instances.Load(); p != nil {
+				p.Forget(owner)
+			}
 		}
 	}
 }

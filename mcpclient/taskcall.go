@@ -121,7 +121,7 @@ func (t *taskCall) follow(a call.Answer) call.Step {
 		return call.Step{Outcome: &call.Outcome{Err: errHandedOver}}
 	}
 	if t.opts.OnTask != nil {
-		c.events.Add(func() { t.opts.OnTask(task) })
+		c.events().Add(func() { t.opts.OnTask(task) })
 	}
 	return call.Step{Token: task.generation == watch.Core, Wait: func(resume func(call.Step)) func(error) {
 		w := &watch.Waiter{

@@ -54,11 +54,11 @@ func (c toolCalls) outputOf(name string, o *CallOptions) (*schema.Schema, error)
 	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureStructuredContent) {
 		return nil, nil
 	}
-	s, err := c.cache.Outputs.Compile(tool.OutputSchema)
+	s, err := c.cache.Outputs().Compile(tool.OutputSchema)
 	if err != nil {
 		return nil, &OutputError{Tool: name, Err: err}
 	}
-	if skipped := s.Skipped(); len(skipped) > 0 && c.cache.Outputs.Warns(name) {
+	if skipped := s.Skipped(); len(skipped) > 0 && c.cache.Outputs().Warns(name) {
 		c.log.Warn("a part of a tool's output schema cannot be checked and is left out; the rest is checked",
 			"tool", sanitize.Line(name, catalogue.MaxName), "first", skipped[0], "parts", len(skipped))
 	}
@@ -103,7 +103,7 @@ func (c toolCalls) checkTool(t *mcp.Tool) error {
 	if err := t.Validate(); err != nil || !c.tools.mirrors() {
 		return err
 	}
-	return c.cache.Headers.Of(t).Err
+	return c.cache.Headers().Of(t).Err
 }
 
 // mirror adds to a tools/call the headers that repeat its arguments (HDR-23). The

@@ -32,14 +32,14 @@ func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*po
 		if o.Sampler != nil { // else the call has the client's, as others do
 			w.Owner = t.Party(o.Sampler)
 		}
-		w.Keep = o.Keep && c.instances.Most > 1
+		w.Keep = o.Keep && c.pooled().Most > 1
 		if report := o.OnInstance; report != nil {
 			w.OnWait = func(inUse, most int) { report(&InstanceWait{Server: c.server.Name, InUse: inUse, Of: most}) }
 			w.OnEnd = func() { report(nil) }
 		}
 	}
 	if strings.HasPrefix(t.Method, "tasks/") || o != nil && o.task != nil { // its id is known to one process
-		w.Only = c.instances.First()
+		w.Only = c.pooled().First()
 	}
 	return w, nil
 }
@@ -55,7 +55,7 @@ func (c requests) lend(ctx context.Context, t *asks.Call, o *CallOptions, cancel
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	cancelled.waits(cancel)
-	c.instances.Lend(ctx, w, lentTo(t, w, func(err error) {
+	c.pooled().Lend(ctx, w, lentTo(t, w, func(err error) {
 		cancel(nil)
 		then(err)
 	}))
@@ -68,7 +68,7 @@ func (c requests) lent(ctx context.Context, t *asks.Call, o *CallOptions) error 
 		return err
 	}
 	done := make(chan error, 1)
-	c.instances.Lend(ctx, w, lentTo(t, w, func(err error) { done <- err }))
+	c.pooled().Lend(ctx, w, lentTo(t, w, func(err error) { done <- err }))
 	return <-done
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
@@ -14,23 +15,23 @@ import (
 // watching returns what is watched; it is made when it is first needed, as most servers
 // have nothing to watch.
 func (c *Client) watching() *listening.Watching {
-	if w := c.watches.Load(); w != nil {
-		return w
-	}
-	c.watches.CompareAndSwap(nil, listening.New(listening.Options{ // another may have been quicker
-		Conn: c.conn, Cache: &c.cache, Do: c.changes.watchDo, Log: c.log, Closed: ErrClosed,
+	return memo.Lazily(&c.watches, c.changes.newWatching)
+}
+
+func (c changes) newWatching() *listening.Watching {
+	return listening.New(listening.Options{
+		Conn: c.conn, Cache: &c.cache, Do: c.watchDo, Log: c.log, Closed: ErrClosed,
 		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
 			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
 		},
-		Cancels: func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().Cancel },
+		Cancels: func() bool { return c.era() == mcp.EraModern || c.coreTasks().Cancel },
 		Told:    func() bool { info := c.info.Load(); return info != nil && info.Version.Has(mcp.FeatureCoreTasks) },
 		Go:      func(f func()) { c.sys.Go("tasks of "+c.server.Name, f) },
 		NotAccepted: func(uri string) error { // SUB-05
 			return c.failed(mcp.MethodListen, fmt.Errorf("%w: the server announces no changes of %.200q", ErrUnsupported, uri))
 		},
 		Failed: func(err error) error { return c.failed(mcp.MethodListen, err) },
-	}))
-	return c.watches.Load()
+	})
 }
 
 // watchDo carries out a request of something that watches.

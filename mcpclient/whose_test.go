@@ -317,8 +317,8 @@ func TestDeclinedAgainAndAgain(t *testing.T) {
 		for range 500 {
 			wantJSON(t, "answer", s.ask("q", mcp.MethodElicit, elicitForm("?")), `{"action":"decline"}`)
 		}
-		if n := strings.Count(log.String(), "level=WARN"); n == 0 || n > declineWarnings+1 {
-			t.Errorf("%d warnings, want 1 to %d", n, declineWarnings+1)
+		if n := strings.Count(log.String(), "level=WARN"); n == 0 || n > asks.DeclineWarnings+1 {
+			t.Errorf("%d warnings, want 1 to %d", n, asks.DeclineWarnings+1)
 		}
 		human := &recording{decider: says("decline")}
 		tag := c.requests.newTag(mcp.MethodCallTool, "x", &CallOptions{Human: human})

@@ -21,6 +21,9 @@ const (
 	URLsBurst    = 5
 	samplesEvery = time.Second
 	SamplesBurst = 20
+
+	DeclineWarnings      = 20 // without a limit; later one in declineWarningsEvery
+	declineWarningsEvery = time.Second
 )
 
 // HostLimit bounds the questions of all servers of a host.
@@ -56,6 +59,9 @@ func (l *Limits) AllowURL() bool         { return l.gate().urls.Allow() }
 func (l *Limits) AllowSample() bool      { return l.gate().samples.Allow() }
 func (l *Limits) AllowTokens(n int) bool { return l.gate().tokens.AllowN(time.Now(), n) }
 
+// Warning calls warn, which warns of a question that is declined unasked, unless there were too many (ROB-9).
+func (l *Limits) Warning(warn func()) { l.gate().warnings.Do(warn) }
+
 // Limits bounds the questions of one server.
 type Limits struct {
 	opts LimitOptions
@@ -76,6 +82,8 @@ type gates struct {
 	urls    *rate.Limiter
 	samples *rate.Limiter
 	tokens  *rate.Limiter // to be sampled
+
+	warnings rate.Sometimes // of questions that are declined unasked
 }
 
 // NewLimits returns the limits of one server; those of a host share a pool.
@@ -88,9 +96,10 @@ func (l *Limits) gate() *gates {
 		tokens := l.opts.Tokens
 		l.made = &gates{
 			open: make(chan struct{}, l.opts.Open), pages: make(chan struct{}, urlsAtOnce),
-			urls:    rate.NewLimiter(rate.Every(urlsEvery), URLsBurst),
-			samples: rate.NewLimiter(rate.Every(samplesEvery), SamplesBurst),
-			tokens:  rate.NewLimiter(rate.Limit(float64(tokens)/time.Hour.Seconds()), tokens),
+			urls:     rate.NewLimiter(rate.Every(urlsEvery), URLsBurst),
+			samples:  rate.NewLimiter(rate.Every(samplesEvery), SamplesBurst),
+			warnings: rate.Sometimes{First: DeclineWarnings, Interval: declineWarningsEvery},
+			tokens:   rate.NewLimiter(rate.Limit(float64(tokens)/time.Hour.Seconds()), tokens),
 		}
 	}
 	return l.made

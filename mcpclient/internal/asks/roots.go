@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -25,6 +26,20 @@ func CheckRoots(roots []mcp.Root) ([]mcp.Root, error) {
 		}
 	}
 	return slices.Clone(roots), nil
+}
+
+// IsThere reports whether the path of a root leads to something.
+func IsThere(p string) bool {
+	_, err := os.Stat(hostPath(p))
+	return err == nil
+}
+
+// hostPath takes the slash before a drive away.
+func hostPath(p string) string {
+	if len(p) >= 3 && p[0] == '/' && p[2] == ':' && os.PathSeparator == '\\' {
+		return p[1:]
+	}
+	return p
 }
 
 // RootPath returns the path of a root: an absolute file:// URI without a host, that

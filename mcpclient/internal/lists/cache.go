@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
@@ -49,12 +50,13 @@ type Source interface {
 
 // Cache is what a client has of a server's answers.
 type Cache struct {
-	Tools   List[mcp.Tool]
-	Headers Headers // that calls of its tools repeat
-	Outputs Schemas // of its tools
+	Tools List[mcp.Tool]
 
 	resources, prompts func() // of Init
-	others             atomic.Pointer[Others]
+	// Nil before they are needed: see the method of that name.
+	headers atomic.Pointer[Headers]
+	outputs atomic.Pointer[Schemas]
+	others  atomic.Pointer[Others]
 }
 
 // Others is what most servers have nothing of, beside tools.
@@ -72,15 +74,32 @@ type Others struct {
 func (c *Cache) Init(s Source, tools, resources, prompts func()) {
 	c.Tools.Kind, c.Tools.source, c.Tools.onChange = &toolKind, s, tools
 	c.resources, c.prompts = resources, prompts
-	c.Headers.byTool.Max = MaxItems
-	c.Outputs.byHash.Max, c.Outputs.byHash.MaxSize, c.Outputs.warned.Max = maxSchemas, maxSchemasSize, maxSchemas
+}
+
+// Headers returns what calls of the server's tools repeat.
+func (c *Cache) Headers() *Headers {
+	return memo.Lazily(&c.headers, func() *Headers {
+		h := new(Headers)
+		h.byTool.Max = MaxItems
+		return h
+	})
+}
+
+// Outputs returns the output schemas of the server's tools.
+func (c *Cache) Outputs() *Schemas {
+	return memo.Lazily(&c.outputs, func() *Schemas {
+		s := new(Schemas)
+		s.byHash.Max, s.byHash.MaxSize, s.warned.Max = maxSchemas, maxSchemasSize, maxSchemas
+		return s
+	})
 }
 
 // Others returns what there is beside tools, empty at first: it is made when it is first needed.
 func (c *Cache) Others() *Others {
-	if o := c.others.Load(); o != nil {
-		return o
-	}
+	return memo.Lazily(&c.others, c.newOthers)
+}
+
+func (c *Cache) newOthers() *Others {
 	o, s := new(Others), c.Tools.source
 	o.Resources.Kind, o.Resources.source, o.Resources.onChange = &resourceKind, s, c.resources
 	o.Templates.Kind, o.Templates.source = &templateKind, s
@@ -88,8 +107,7 @@ func (c *Cache) Others() *Others {
 	o.Skills.Kind, o.Skills.source = &skillKind, s
 	o.Reads.byKey.Max, o.Reads.byKey.MaxSize = maxReads, maxReadsSize
 	o.Completions.byKey.Max, o.Completions.byKey.MaxSize = maxCompletions, maxCompletionsSize
-	c.others.CompareAndSwap(nil, o)
-	return c.others.Load()
+	return o
 }
 
 // What the lists are; the same for all clients.

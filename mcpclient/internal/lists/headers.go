@@ -48,9 +48,9 @@ func (h *Headers) Refusal(name string) error {
 func (c *Cache) HeadersFor(name string, params json.RawMessage) ([]mcp.Header, error) {
 	tool := c.Tools.Find(name)
 	if tool == nil {
-		return nil, c.Headers.Refusal(name)
+		return nil, c.Headers().Refusal(name)
 	}
-	a := c.Headers.Of(tool)
+	a := c.Headers().Of(tool)
 	if len(a.Params) == 0 || a.Err != nil {
 		return nil, a.Err
 	}
@@ -107,7 +107,7 @@ func (c *Cache) renewHeaders(ctx context.Context, name string, params json.RawMe
 	if _, err := c.Tools.Get(ctx); err != nil {
 		return nil, err
 	}
-	if c.Tools.Find(name) == nil && c.Headers.Refusal(name) == nil {
+	if c.Tools.Find(name) == nil && c.Headers().Refusal(name) == nil {
 		return nil, ErrGone
 	}
 	headers, err := c.HeadersFor(name, params)

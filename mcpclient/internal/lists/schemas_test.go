@@ -10,7 +10,7 @@ import (
 func TestCompiledSchemas(t *testing.T) {
 	var c Cache
 	c.Init(nil, nil, nil, nil)
-	s := &c.Outputs
+	s := c.Outputs()
 	one, _ := s.Compile(json.RawMessage(`{"type":"object"}`))
 	two, _ := s.Compile(json.RawMessage(`{"type":"object"}`))
 	if one != two || s.byHash.Len() != 1 {
