@@ -69,13 +69,13 @@ type Spec struct {
 // Context is what an actor can do while it handles a message.
 type Context struct {
 	self  Ref
-	lib   actor.Context // the library's, during Receive only
 	user  Actor
 	kids  *kids
 	times *Timer // those of this incarnation whose clock runs
 	tasks *Task  // those of Await under way
 	work  *scope // of Work; nil until the first call of Work
 
+	active bool // a message is handled
 	inside bool // the actor's own code runs
 	broken bool // it panicked: this incarnation only waits for its end
 	over   bool // this incarnation takes nothing more
@@ -96,17 +96,19 @@ func (c *Context) Children() int { return c.kids.len() }
 // Spawn starts a child. The error is [ErrNameTaken], also for a child that has
 // stopped if its [ChildStopped] has not arrived yet, [ErrClosed] or [ErrNoKind].
 func (c *Context) Spawn(spec Spec) (Ref, error) {
-	if c.lib == nil {
+	if !c.active {
 		return Ref{}, errors.New("actors: Spawn was called outside of Receive")
 	}
 	p, name, err := c.System().prepare(spec)
 	if err != nil {
 		return Ref{}, err
 	}
-	if spec.Name != "" && c.kids.get(c.self.Path()+"/"+name) != nil {
-		return Ref{}, &NameTakenError{Path: c.self.Path() + "/" + name}
+	path := c.self.Path() + "/" + name
+	if spec.Name != "" && c.kids.get(path) != nil {
+		return Ref{}, &NameTakenError{Path: path}
 	}
-	if _, err := c.lib.SpawnNamed(c.System().props(p), name); err != nil {
+	// Not by the library's context, which keeps a set of the children: kids are enough.
+	if _, err := actor.DefaultSpawner(c.System().lib, path, c.System().props(p), c.self.p.box.lib); err != nil {
 		return Ref{}, fmt.Errorf("spawning %s: %w", name, err)
 	}
 	if c.kids == nil {
@@ -125,12 +127,9 @@ func (c *Context) Stop() { c.self.Stop() }
 // them, and carries out the supervision table for its children.
 type cell struct{ Context }
 
-var _ actor.SupervisorStrategy = (*cell)(nil)
-
-// Receive implements the library's actor.
-func (c *cell) Receive(lib actor.Context) {
-	c.lib = lib
-	msg := lib.Message()
+// Receive handles a message of the library, or one that it has brought.
+func (c *cell) Receive(msg any) {
+	c.active = true
 	defer c.leave(msg)
 	switch m := msg.(type) {
 	case *actor.Started:
@@ -153,14 +152,6 @@ func (c *cell) Receive(lib actor.Context) {
 // in New is then the actor's failure and not that of its parent.
 func (c *cell) start() {
 	p := c.self.p
-	if p.stopping {
-		// The library lets a restart that was under way undo a stop, even one that
-		// has ended: then this cell has no actor.
-		if !p.gone.Load() {
-			p.stop()
-		}
-		return
-	}
 	c.inside = true
 	c.user = p.make()
 	c.inside = false
@@ -172,9 +163,6 @@ func (c *cell) start() {
 
 func (c *cell) restart() {
 	p := c.self.p
-	if p.stopping {
-		return
-	}
 	p.restarts.Add(1)
 	p.sys.census.of(p.kind).restarted.Add(1)
 	c.end(Stopping{Restart: true, Err: c.failure()})
@@ -213,7 +201,7 @@ func (c *cell) handle(msg any) {
 		}
 	case *delayedRestart:
 		if p := c.kids.get(m.child.pid.Id); p == m.child {
-			c.lib.(actor.Supervisor).RestartChildren(m.child.pid)
+			p.box.PostSystemMessage(restartMessage)
 		}
 	default:
 		c.deliver(msg)
@@ -242,8 +230,7 @@ func (c *cell) deliver(msg any) {
 // test's FailNow) is a failure too, but nothing can hold it up: the mailbox goes
 // on without this goroutine.
 func (c *cell) leave(msg any) {
-	lib := c.lib
-	c.lib = nil
+	c.active = false
 	value := recover()
 	if value == nil && !c.inside {
 		return
@@ -264,7 +251,7 @@ func (c *cell) leave(msg any) {
 		logPanic(p.sys.log, f)
 	case exits:
 		c.fail(f)
-		lib.(actor.Supervisor).EscalateFailure(f, nil)
+		p.box.lib.EscalateFailure(f, nil)
 	default:
 		c.fail(f)
 		panic(f)
@@ -276,12 +263,10 @@ func (c *cell) fail(f *Failure) {
 	c.self.p.last.Store(f)
 }
 
-// endAgain makes the library go on with an end that runtime.Goexit cut short.
+// endAgain goes on with an end that runtime.Goexit cut short.
 func (c *cell) endAgain() {
-	for kid := range c.kids.all() {
-		kid.stop()
-	}
 	p := c.self.p
+	p.stopKids()
 	p.box.PostSystemMessage(&actor.Terminated{Who: p.pid})
 }
 
@@ -369,11 +354,6 @@ func (c *cell) remove() {
 }
 
 func (c *cell) childStopped(who *actor.PID) {
-	// The library's list of children has just lost who, but keeps what was last in it
-	// behind its end, and with it an actor that may have stopped, and all it holds.
-	if left := c.lib.Children(); len(left) < cap(left) {
-		left[:len(left)+1][len(left)] = nil
-	}
 	p := c.kids.get(who.Id)
 	if p == nil {
 		return

@@ -60,12 +60,13 @@ func (k *kids) remove(path string) {
 	delete(k.many, path)
 }
 
+// all yields the children, of few the youngest first.
 func (k *kids) all() iter.Seq[*process] {
 	return func(yield func(*process) bool) {
 		if k == nil {
 			return
 		}
-		for _, p := range k.few {
+		for _, p := range slices.Backward(k.few) {
 			if !yield(p) {
 				return
 			}

@@ -26,8 +26,8 @@ type linked interface{ mailboxNode() *Node }
 type mailbox struct {
 	user, system atomic.Pointer[Node] // newest first
 	busy         atomic.Int64         // how many posts the runner has not yet looked after
-	invoker      actor.MessageInvoker
-	workers      *workers // nil on the inline mailbox
+	lib          library              // the library's context of the actor
+	workers      *workers             // nil on the inline mailbox
 
 	// The runner's own.
 	userTaken, systemTaken *Node // oldest first
@@ -39,9 +39,6 @@ var _ actor.Mailbox = (*mailbox)(nil)
 
 // throughput is how many messages an actor handles before it lets others run.
 const throughput = 300
-
-// stopMessage is what the library ends an actor with.
-var stopMessage = new(actor.Stop)
 
 func push(list *atomic.Pointer[Node], n *Node) {
 	for {
@@ -100,7 +97,13 @@ func (m *mailbox) PostSystemMessage(msg any) {
 
 // RegisterHandlers is called once, before the first message.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
-	m.invoker = invoker
+	m.lib = invoker.(library)
+}
+
+// library is what the library's context of an actor is.
+type library interface {
+	actor.Context
+	actor.MessageInvoker
 }
 
 // Start has nothing to do.
@@ -170,7 +173,7 @@ func (m *mailbox) drain(seen *int64, last **Task) (done bool) {
 			return
 		}
 		if r := recover(); r != nil {
-			m.invoker.EscalateFailure(r, msg)
+			m.lib.EscalateFailure(r, msg)
 		}
 	}()
 	for n := 1; ; n++ {
@@ -182,7 +185,7 @@ func (m *mailbox) drain(seen *int64, last **Task) (done bool) {
 			m.handleSystem(msg)
 		} else if msg = m.nextUser(); msg != nil {
 			giveAway(&m.after)
-			m.invoker.InvokeUserMessage(msg)
+			m.lib.InvokeUserMessage(msg)
 		} else {
 			*last, m.after = m.after, nil // once it is not busy another runner may have the mailbox
 			if *seen = m.busy.Add(-*seen); *seen == 0 {
@@ -207,7 +210,11 @@ func (m *mailbox) handleSystem(msg any) {
 	case *actor.ResumeMailbox:
 		m.suspended = false
 	default:
-		m.invoker.InvokeSystemMessage(msg)
+		if p, ok := m.lib.Actor().(*process); ok {
+			p.system(msg)
+		} else { // the tests of the library have actors of their own
+			m.lib.InvokeSystemMessage(msg)
+		}
 	}
 }
 

@@ -147,16 +147,19 @@ type process struct {
 	gone     atomic.Bool
 	kind     Kind
 	inline   bool
-	stopping bool // the actor's own: a stop has begun
+	stopping bool   // the actor's own: a stop has begun
+	next     sequel // the actor's own
 
 	// To post to the mailbox, and not to the identifier, is quicker, and what is sent
 	// late cannot reach a later actor of the same name.
 	box   mailbox
+	now   *cell // of the newest incarnation
 	first cell
 }
 
 func (s *System) newProcess(spec Spec) *process {
 	p := &process{sys: s, kind: spec.Kind, make: spec.New, onStop: spec.OnStop, inline: spec.Inline}
+	p.now, p.first.self = &p.first, Ref{p}
 	if !spec.Inline {
 		p.box.workers = &s.workers
 	}
@@ -165,16 +168,6 @@ func (s *System) newProcess(spec Spec) *process {
 
 // mayRestart reports whether there may be more than one incarnation.
 func (p *process) mayRestart() bool { return p.kind == KindRuntime || policies[p.kind].On == Restart }
-
-// incarnate returns the cell of another incarnation.
-func (p *process) incarnate() *cell {
-	c := &p.first
-	if c.self.p != nil {
-		c = new(cell)
-	}
-	c.self = Ref{p}
-	return c
-}
 
 // stop stops the actor before it handles another message.
 func (p *process) stop() { p.box.PostSystemMessage(stopMessage) }

@@ -9,11 +9,10 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// spawner holds what the library needs to start an actor. Its props are shared
-// by all actors that are never restarted, which saves half of the memory of an
-// idle one: the library calls their producers once, in the midst of a spawn, so
-// that the new process, which holds both the cell and the mailbox, can be handed to
-// them through a field.
+// spawner holds what the library needs to start an actor. Its props are shared by all
+// actors, which saves half of the memory of an idle one: the library calls their producers
+// once, in the midst of a spawn, so that the new process, which is the library's actor and
+// holds the mailbox, can be handed to them through a field.
 type spawner struct {
 	shared *actor.Props
 
@@ -21,10 +20,14 @@ type spawner struct {
 	next *process
 }
 
-func (s *spawner) init() { s.shared = newProps(s.takeCell, s.takeMailbox) }
+func (s *spawner) init() { s.shared = s.newProps() }
 
-// takeCell is the producer of the shared props.
-func (s *spawner) takeCell() actor.Actor { return s.next.incarnate() }
+func (s *spawner) newProps() *actor.Props {
+	return actor.PropsFromProducer(s.takeActor, actor.WithMailbox(s.takeMailbox), actor.WithOnInit(born))
+}
+
+// takeActor is the producer of the props.
+func (s *spawner) takeActor() actor.Actor { return s.next }
 
 // takeMailbox is called right after it.
 func (s *spawner) takeMailbox() actor.Mailbox {
@@ -34,16 +37,9 @@ func (s *spawner) takeMailbox() actor.Mailbox {
 	return &p.box
 }
 
-func newProps(incarnate actor.Producer, box actor.MailboxProducer) *actor.Props {
-	return actor.PropsFromProducer(incarnate, actor.WithMailbox(box), actor.WithOnInit(born))
-}
-
 // props returns what p is spawned with. It must be, at once: the spawner stays
 // locked until then.
 func (s *System) props(p *process) *actor.Props {
-	if p.mayRestart() {
-		return newProps(func() actor.Actor { return p.incarnate() }, func() actor.Mailbox { return &p.box })
-	}
 	s.spawner.mu.Lock()
 	s.spawner.next = p
 	return s.spawner.shared
@@ -78,7 +74,7 @@ func escapeName(name string) string {
 // born is called by the library once it has registered an actor, before its
 // first message.
 func born(lib actor.Context) {
-	p := lib.Actor().(*cell).self.p
+	p := lib.Actor().(*process)
 	p.pid = lib.Self()
 	p.sys.census.add(p)
 }

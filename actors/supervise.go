@@ -88,9 +88,8 @@ func (p *process) settle() {
 // delayedRestart is sent by a supervisor's clock to itself.
 type delayedRestart struct{ child *process }
 
-// HandleFailure implements the library's strategy: it runs on the supervisor's
-// goroutine and carries out the child's row of the table.
-func (c *cell) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, who *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
+// childFailed carries out the child's row of the table.
+func (c *cell) childFailed(sup actor.Supervisor, who *actor.PID, reason any) {
 	child := c.kids.get(who.Id)
 	if child == nil {
 		sup.StopChildren(who)
@@ -105,8 +104,8 @@ func (c *cell) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, who *ac
 	// Deferred, as it must be done whatever becomes of ChildFailed.
 	defer c.answer(sup, child, failure)
 	if s, ok := c.user.(Supervisor); ok && !c.over {
-		c.lib, _ = sup.(actor.Context)
-		defer func() { c.lib = nil }()
+		c.active = true
+		defer func() { c.active = false }()
 		defer c.quietly(failure)
 		s.ChildFailed(&c.Context, Ref{child}, failure)
 	}

@@ -66,7 +66,8 @@ func NewSystem(opts *Options) (*System, error) {
 func (s *System) startRoot() error {
 	p := s.newProcess(Spec{Kind: KindRuntime, New: func() Actor { return new(root) }})
 	s.root = Ref{p}
-	props := s.props(p).Configure(actor.WithGuardian(rootStrategy{s}))
+	s.props(p) // whose mailbox is taken by those that follow
+	props := s.spawner.newProps().Configure(actor.WithGuardian(rootStrategy{s}))
 	_, err := s.lib.Root.SpawnNamed(props, "runtime")
 	return err
 }
