@@ -54,37 +54,43 @@ var ErrEndless = errors.New("an event does not end")
 // Reader reads the events of a stream. It holds at most its largest event in
 // memory and is not safe for use by several goroutines.
 type Reader struct {
-	src io.Reader
-	max int
+	src   io.Reader
+	max   int
+	most  int   // bytes of an event that is being skipped
+	pause error // of src, which is not its end; else nil
+	skips bool  // events that are too long
 
+	started  bool // past the byte order mark
+	skipLF   bool // the line before ended in CR
+	hasRetry bool
+	retry    time.Duration
+
+	buf      []byte
+	pos, end int
+	*reading // nil before the first event, and while src pauses
+}
+
+// reading is what is known of the event under way.
+type reading struct {
 	// buf[data:dataEnd] is the data of the event under way, joined in place: a line
 	// is never shorter than what it adds. buf[pos:end] has been read and not yet
 	// looked at. The data always lies before pos.
-	buf           []byte
 	data, dataEnd int
-	pos, end      int
 	lf, cr        mark
 
-	started bool // past the byte order mark
-	skipLF  bool // the line before ended in CR
 	event   Event
 	open    bool // the event under way has a field that matters
 	partial bool // it has any field
 	hasData bool
 	other   int // bytes of its lines that are not data
 
-	skips   bool          // events that are too long
 	long    *TooLongError // of the event that is being skipped; else nil
 	skipped int           // bytes of it
-	most    int           // of them
 	within  bool          // the beginning of its current line was dropped
 
-	pause    error // of src, which is not its end; else nil
-	retry    time.Duration
-	hasRetry bool
-	roomy    int
-	srcErr   error // what src ended with
-	err      error // final
+	roomy  int
+	srcErr error // what src ended with
+	err    error // final
 }
 
 // NewReader returns a reader of the events of r. An event may have max bytes of
@@ -93,7 +99,7 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = DefaultMax
 	}
-	return &Reader{src: r, max: max, most: max + maxSkip, lf: mark{at: -1}, cr: mark{at: -1}}
+	return &Reader{src: r, max: max, most: max + maxSkip}
 }
 
 // SkipLong makes the reader skip an event that is too long: Next reads it to its end
@@ -102,7 +108,7 @@ func NewReader(r io.Reader, max int) *Reader {
 func (r *Reader) SkipLong() { r.skips = true }
 
 // PauseOn makes err, where src returns it, no end: Next returns it if no event is under way,
-// and then holds no buffer; the next call goes on. Within an event src is read again.
+// and then holds little more than src; the next call goes on. Within an event src is read again.
 func (r *Reader) PauseOn(err error) { r.pause = err }
 
 // Next returns the next event that has data, an id or a retry, even if its data
@@ -112,6 +118,9 @@ func (r *Reader) PauseOn(err error) { r.pause = err }
 // middle of an event, which is dropped as the grammar demands. Other errors are
 // [*TooLongError] and those of the source. Every error is final, but that of PauseOn.
 func (r *Reader) Next() (Event, error) {
+	if r.reading == nil {
+		r.reading = &reading{lf: mark{at: -1}, cr: mark{at: -1}}
+	}
 	if r.err != nil {
 		return Event{}, r.err
 	}
@@ -135,7 +144,7 @@ func (r *Reader) Next() (Event, error) {
 		case r.srcErr != nil:
 			r.err = r.last()
 		case !r.fill() && !r.partial && r.end == r.pos:
-			r.buf, r.pos, r.end, r.lf, r.cr = nil, 0, 0, mark{at: -1}, mark{at: -1}
+			r.buf, r.pos, r.end, r.reading = nil, 0, 0, nil
 			return Event{}, r.pause
 		}
 		if r.err != nil {
