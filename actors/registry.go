@@ -14,7 +14,7 @@ import (
 // registryBuckets is how many maps of 32 shards the registry of processes has.
 // The library makes 1,024: 3 MB in 66,000 objects, which take some milliseconds to make
 // and which every garbage collection marks.
-const registryBuckets = 16
+const registryBuckets = 4
 
 // makeLibrary returns a system of the library with a registry of a size that fits one
 // process. The library's own constructor makes the large one first, so what it does is

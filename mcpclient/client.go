@@ -28,7 +28,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
 )
 
-// Info is what is known about a server since the last time it was connected.
+// Info is what is known about a server since the last time it was connected. It must not be changed.
 type Info struct {
 	Name         string              // as configured
 	Server       *mcp.Implementation // as it calls itself: for display and logs only; may be nil
@@ -76,7 +76,7 @@ type Client struct {
 }
 
 // What clients share.
-var definitions, filledIn = new(intern.Set[Server]), new(intern.Set[Options])
+var definitions, filledIn, infos = new(intern.Set[Server]), new(intern.Set[Options]), new(intern.Set[Info])
 
 type (
 	// requests carry out what the program asks of the server.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -185,10 +186,9 @@ func (c dialing) negotiate(ctx context.Context, s *conn.Session) error {
 
 // agreed keeps the outcome of a negotiation.
 func (c dialing) agreed(o *negotiate.Outcome) {
-	info := &Info{
-		Name: c.server.Name, Server: o.Server, Era: o.Era, Version: o.Version,
-		Capabilities: o.Capabilities, Instructions: o.Instructions, Discovered: o.Discovered,
-	}
+	info := infos.OfEqual(Info{
+		Name: c.server.Name, Server: o.Server, Era: o.Era, Version: o.Version, Capabilities: o.Capabilities, Instructions: o.Instructions, Discovered: o.Discovered,
+	}, func(a, b *Info) bool { return reflect.DeepEqual(a, b) })
 	c.info.Store(info)
 	c.cache.Renew()
 	if w := c.watches.Load(); w != nil {

@@ -23,11 +23,16 @@ type Set[T any] struct {
 // is what has the same bytes in memory: equal numbers, the same strings, maps, slices, pointers and functions. A
 // string or function that is equal but another one just makes another copy.
 func (s *Set[T]) Of(v T) *T {
+	// What the other copy holds is alive, and so has no address that is meant by another pointer of v.
+	return s.OfEqual(v, func(a, b *T) bool { return bytes.Equal(memory(a), memory(b)) })
+}
+
+// OfEqual is [Set.Of] where equal says what is the same.
+func (s *Set[T]) OfEqual(v T, equal func(a, b *T) bool) *T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.last {
-		// What p holds is alive, and so has no address that is meant by another pointer of v.
-		if p := w.Value(); p != nil && bytes.Equal(memory(p), memory(&v)) {
+		if p := w.Value(); p != nil && equal(p, &v) {
 			return p
 		}
 	}

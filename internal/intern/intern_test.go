@@ -34,6 +34,9 @@ func TestOf(t *testing.T) {
 			t.Errorf("another %s has the same copy", what)
 		}
 	}
+	if s.OfEqual(value{n: -1}, func(a, b *value) bool { return a.n == -b.n }) != first {
+		t.Error("a copy that equal calls the same was not found")
+	}
 	mine := one
 	mine.n = 7 // the caller's own
 	if first.n != 1 || first.f() != 1 {

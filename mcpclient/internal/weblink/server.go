@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/internal/intern"
 	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
@@ -150,6 +151,9 @@ func (s *Server) pause(ctx context.Context) error {
 	return pause.For(ctx, time.Until(*until))
 }
 
+// urls are those of all links, which are not changed.
+var urls intern.Set[url.URL]
+
 // maxPatience bounds how long a server can keep us from trying again.
 const maxPatience = 30 * time.Second
 
@@ -164,6 +168,7 @@ func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
 	if !ok {
 		return nil, conn.Permanent(errors.New("HTTP needs a sink that takes reports on single calls"))
 	}
+	u = urls.Of(*u) // its texts are parts of the definition's
 	if err := s.pause(ctx); err != nil {
 		return nil, err
 	}
