@@ -28,7 +28,6 @@ import (
 type actor struct {
 	conn *Conn
 
-	state     State
 	session   *Session   // the newest generation; nil before the first
 	transport actors.Ref // its actor
 	negotiate context.CancelCauseFunc
@@ -36,16 +35,16 @@ type actor struct {
 
 	backoff  *backoff.ExponentialBackOff // nil since the connection was stable
 	clock    *actors.Timer               // the end of the attempt under way, or of the pause
-	failures int                         // attempts that failed since the connection was stable
-	redials  int                         // at once, in a row
-	readyAt  time.Time
+	failures int32                       // attempts that failed since the connection was stable
+	redials  int32                       // at once, in a row
 	lastErr  error
 	lost     error  // the transport went away while the negotiation still runs
 	leave    func() // gives the wait for an authorization up; nil without one
 
 	pings  *actors.Timer           // nil if there are none
 	pinger context.CancelCauseFunc // of the ping under way; nil if there is none
-	misses int                     // pings in a row without an answer
+	state  State
+	misses int32 // pings in a row without an answer
 }
 
 // maxRedials bounds the attempts that follow each other without a delay.
@@ -102,7 +101,7 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		a.conn.calls.Bind(self)
 		a.conn.ref.Store(&self) // not by Start alone: the first transport may be lost before it returns
 		a.clock = c.NewTimer(clockDue{})
-		if o := &a.conn.opts; o.Ping != nil && o.PingEvery > 0 {
+		if o := &a.conn.opts; o.Ping != nil {
 			a.pings = c.NewTimer(pingDue{})
 		}
 		if first := a.conn.first.Load(); first != nil && !first.Completed() {
@@ -205,7 +204,7 @@ func cmpErr(err, standard error) error {
 func (a *actor) to(s State) {
 	a.state = s
 	a.giveUpWait()
-	status := &Status{State: s, Since: time.Now(), Generation: a.conn.gens.Load(), Err: a.lastErr, Failures: a.failures}
+	status := &Status{State: s, Since: time.Now(), Generation: a.conn.gens.Load(), Err: a.lastErr, Failures: int(a.failures)}
 	a.conn.status.Store(status)
 	if a.conn.opts.OnStatus != nil {
 		a.conn.opts.OnStatus(*status)
@@ -276,7 +275,7 @@ func (a *actor) negotiating(c *actors.Context) {
 
 func (a *actor) ready() {
 	a.clock.Clear()
-	a.readyAt, a.lastErr = time.Now(), nil
+	a.lastErr = nil
 	a.misses = 0
 	a.nextPing()
 	a.to(Ready) // before a call can have an answer: its caller may look at the state
@@ -296,7 +295,7 @@ func (a *actor) fail(c *actors.Context, err error) {
 		c.Stop() // nothing that waits can end well now
 		return
 	}
-	if wasReady && time.Since(a.readyAt) >= a.conn.opts.Stable {
+	if wasReady && time.Since(a.conn.Status().Since) >= a.conn.opts.Stable {
 		a.failures, a.redials = 0, 0
 		a.backoff = nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -78,11 +79,39 @@ func (o Options) withDefaults(sys *actors.System) Options {
 	return o
 }
 
+// settings are the options that a connection needs for its life, with little room.
+type settings struct {
+	Name                                           string
+	Dial                                           func(ctx context.Context, gen uint64, sink mcp.Sink) (mcp.Link, error)
+	Negotiate                                      func(ctx context.Context, s *Session) error
+	Received                                       func(s *Session, m *mcp.Message, related mcp.ID)
+	Inbound                                        *inbound.Options
+	Ping                                           func(ctx context.Context, s *Session) error // nil if there are none
+	Await                                          func(err error, resume func(error)) (leave func())
+	OnStatus                                       func(Status)
+	PingEvery, PingTimeout                         time.Duration
+	ConnectTimeout, MinBackoff, MaxBackoff, Stable time.Duration
+	PingMisses, PatientFor                         int32
+	Lazy                                           bool
+}
+
+func (o *Options) settings() settings {
+	s := settings{
+		Name: o.Name, Dial: o.Dial, Negotiate: o.Negotiate, Received: o.Received, Inbound: o.Inbound, Await: o.Await, OnStatus: o.OnStatus,
+		ConnectTimeout: o.ConnectTimeout, MinBackoff: o.MinBackoff, MaxBackoff: o.MaxBackoff, Stable: o.Stable,
+		PatientFor: int32(min(o.PatientFor, math.MaxInt32)), Lazy: o.Lazy,
+	}
+	if o.PingEvery > 0 {
+		s.Ping, s.PingEvery, s.PingTimeout, s.PingMisses = o.Ping, o.PingEvery, o.PingTimeout, int32(min(o.PingMisses, math.MaxInt32))
+	}
+	return s
+}
+
 // Conn is the handle of a connection. Its methods may be used from any goroutine,
 // those that wait not from an actor.
 type Conn struct {
 	sys   *actors.System
-	opts  Options
+	opts  settings
 	log   *slog.Logger
 	calls *call.Table
 
@@ -96,7 +125,7 @@ type Conn struct {
 // New returns a connection that is not started yet.
 func New(sys *actors.System, opts Options) *Conn {
 	opts = opts.withDefaults(sys)
-	k := &Conn{sys: sys, opts: opts, log: opts.Logger.With("peer", opts.Name)}
+	k := &Conn{sys: sys, opts: opts.settings(), log: opts.Logger.With("peer", opts.Name)}
 	k.status.Store(&Status{Since: time.Now()})
 	o := opts.Calls
 	o.Wanted = func() { k.send(wake{}) }

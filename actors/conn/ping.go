@@ -60,7 +60,7 @@ func (a *actor) pinged(c *actors.Context, err error) {
 	a.misses++
 	a.conn.log.Debug("a ping was not answered", "misses", a.misses, "error", err)
 	if o := &a.conn.opts; a.misses >= o.PingMisses {
-		a.fail(c, &pingError{Misses: a.misses, After: o.PingTimeout, Err: err})
+		a.fail(c, &pingError{Misses: int(a.misses), After: o.PingTimeout, Err: err})
 		return
 	}
 	a.nextPing()

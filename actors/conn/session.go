@@ -33,12 +33,17 @@ type Session struct {
 	inbound   *inbound.Table // nil before the first request: most peers have none
 	link      mcp.Link       // nil before Dial has returned
 	version   mcp.Version
-	early     []frame // messages that came before the link
-	earlySize int     // in bytes
-	open      bool    // early has been worked off
-	over      bool    // nothing more is passed on
-	dialed    bool    // Dial has returned
-	malformed int
+	early     *early // nil without any
+	malformed int32
+	open      bool // early has been worked off
+	over      bool // nothing more is passed on
+	dialed    bool // Dial has returned
+}
+
+// early are messages that came before the link.
+type early struct {
+	frames []frame
+	size   int // in bytes
 }
 
 // frame is a message with the request of ours on whose stream it came.
@@ -133,8 +138,12 @@ func (s *Session) FrameOf(id mcp.ID, bytes []byte) {
 	}
 	if !s.open {
 		defer s.mu.Unlock()
-		if s.earlySize += len(bytes); len(s.early) < maxEarly && s.earlySize <= maxEarlySize {
-			s.early = append(s.early, frame{slices.Clone(bytes), id})
+		if s.early == nil {
+			s.early = new(early)
+		}
+		e := s.early
+		if e.size += len(bytes); len(e.frames) < maxEarly && e.size <= maxEarlySize {
+			e.frames = append(e.frames, frame{slices.Clone(bytes), id})
 		}
 		return
 	}
@@ -211,16 +220,16 @@ func (s *Session) attach(link mcp.Link, err error) {
 func (s *Session) begin() {
 	for {
 		s.mu.Lock()
-		frames := s.early
-		s.early, s.earlySize = nil, 0
-		if len(frames) == 0 {
+		e := s.early
+		s.early = nil
+		if e == nil {
 			s.open = true
 			s.mu.Unlock()
 			return
 		}
 		version := s.version
 		s.mu.Unlock()
-		for _, f := range frames {
+		for _, f := range e.frames {
 			s.receive(f, version)
 		}
 	}

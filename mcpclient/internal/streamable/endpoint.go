@@ -12,9 +12,14 @@ import (
 )
 
 // endpoint is where requests go: it proves who sends them, and reads what refuses them.
-type endpoint struct {
-	opts *Options
-	rt   http.RoundTripper // of the client: a POST follows no redirect
+type endpoint struct{ opts *Options }
+
+// transport is that of the client: a POST follows no redirect.
+func (e *endpoint) transport() http.RoundTripper {
+	if rt := e.opts.Client.Transport; rt != nil {
+		return rt
+	}
+	return http.DefaultTransport
 }
 
 // authorized sends a request without a body, again if it was refused and there is something

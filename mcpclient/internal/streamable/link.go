@@ -3,7 +3,6 @@ package streamable
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 	"weak"
@@ -19,43 +18,60 @@ type Link struct {
 	opts   Options
 	server endpoint
 	owner  string
-	lost   sync.Once
 
-	mu      sync.Mutex    // guards the fields below it, nothing is sent under it: each request has its goroutine, and Send starts it without a message in between
-	closing bool          // nothing more is taken
-	old     bool          // as closing, but Close is not called yet
-	over    bool          // nothing more is passed on
-	tasks   int           // goroutines
-	idle    chan struct{} // closed when there are none; nil if no goroutine waits
-	closed  chan struct{} // closed when Close is done; nil before it is called
+	mu     sync.Mutex    // guards the fields below it, nothing is sent under it: each request has its goroutine, and Send starts it without a message in between
+	tasks  int           // goroutines
+	idle   chan struct{} // closed when there are none; nil if no goroutine waits
+	closed chan struct{} // closed when Close is done; nil before it is called
 
 	version mcp.Version // "" before it is agreed on
 	session string
 	headers weak.Pointer[headers] // of both; an idle link does without them
 
-	posts   posts   // requests that have no answer yet
-	running int     // of them, those that have a goroutine
-	waiting []*post // the others, in order
-	held    bool    // requests wait: the server has not taken initialized yet
+	posts   posts // requests that have no answer yet
+	running int   // of them, those that have a goroutine
+	line    *line // nil if nothing is in line
 
+	own     *ownStream  // nil before and after
+	opening *time.Timer // until held requests go, though the stream is not open; else nil
+
+	lost      sync.Once
+	closing   bool // nothing more is taken
+	old       bool // as closing, but Close is not called yet
+	over      bool // nothing more is passed on
+	held      bool // requests wait: the server has not taken initialized yet
+	listening bool
+	wantsGET  bool // once nothing is held
+}
+
+// line is what a link does not send yet.
+type line struct {
+	waiting []*post       // requests, in order
 	queue   []*post       // notifications and answers, in order
 	sending *post         // the one that was taken from the queue; nil without a goroutine
 	drained chan struct{} // closed when it is empty; nil if no goroutine waits
 	bytes   int           // of all that is in line
+}
 
-	listening bool
-	own       *ownStream  // nil before and after
-	wantsGET  bool        // once nothing is held
-	opening   *time.Timer // until held requests go, though the stream is not open; else nil
+// inLine returns what is in line. The lock is held.
+func (l *Link) inLine() *line {
+	if l.line == nil {
+		l.line = new(line)
+	}
+	return l.line
+}
+
+// tidy is called when a line may be empty. The lock is held.
+func (l *Link) tidy() {
+	if n := l.line; len(n.waiting) == 0 && n.sending == nil {
+		l.line = nil
+	}
 }
 
 // New returns a link. Nothing is sent before the first message.
 func New(opts Options) *Link {
 	l := &Link{opts: opts.withDefaults(), owner: "HTTP of " + opts.Name}
-	l.server = endpoint{opts: &l.opts, rt: l.opts.Client.Transport}
-	if l.server.rt == nil {
-		l.server.rt = http.DefaultTransport
-	}
+	l.server = endpoint{&l.opts}
 	return l
 }
 
@@ -154,9 +170,11 @@ func (l *Link) request(m mcp.Outgoing) error {
 	}
 	p := newPost(l, m)
 	now := l.running < l.opts.MaxRequests && !l.held
-	if !now && (len(l.waiting) >= maxWaiting || l.bytes+len(p.body.frame) > maxQueuedBytes) {
-		p.end(errClosed)
-		return fmt.Errorf("%w: the server does not answer", call.ErrBusy)
+	if !now {
+		if n := l.inLine(); len(n.waiting) >= maxWaiting || n.bytes+len(p.body.frame) > maxQueuedBytes {
+			p.end(errClosed)
+			return fmt.Errorf("%w: the server does not answer", call.ErrBusy)
+		}
 	}
 	l.posts.add(p)
 	if now {
@@ -164,8 +182,8 @@ func (l *Link) request(m mcp.Outgoing) error {
 		l.task(p.work)
 		return nil
 	}
-	l.bytes += len(p.body.frame)
-	l.waiting = append(l.waiting, p)
+	l.line.bytes += len(p.body.frame)
+	l.line.waiting = append(l.line.waiting, p)
 	return nil
 }
 
@@ -204,15 +222,17 @@ func (l *Link) next() *post {
 
 // first takes the first request out of the line, if it may go.
 func (l *Link) first() *post {
-	if len(l.waiting) == 0 || l.held {
+	n := l.line
+	if n == nil || len(n.waiting) == 0 || l.held {
 		return nil
 	}
-	p := l.waiting[0]
-	l.waiting[0] = nil
-	if l.waiting = l.waiting[1:]; len(l.waiting) == 0 {
-		l.waiting = nil
+	p := n.waiting[0]
+	n.waiting[0] = nil
+	if n.waiting = n.waiting[1:]; len(n.waiting) == 0 {
+		n.waiting = nil
 	}
-	l.bytes -= len(p.body.frame)
+	n.bytes -= len(p.body.frame)
+	l.tidy()
 	return p
 }
 

@@ -86,7 +86,7 @@ func (p *post) send() (*http.Response, error) {
 		if err := p.authorize(); err != nil {
 			return nil, err
 		}
-		resp, err := p.link.server.rt.RoundTrip(&p.req)
+		resp, err := p.link.server.transport().RoundTrip(&p.req)
 		if err != nil {
 			return nil, err
 		}

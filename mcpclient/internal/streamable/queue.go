@@ -16,17 +16,18 @@ var errSlow = errors.New("the server does not take the message")
 
 // enqueue puts a notification or an answer in line. The lock is held.
 func (l *Link) enqueue(p *post) error {
-	if len(l.queue) >= maxQueue || l.bytes+len(p.body.frame) > maxQueuedBytes {
+	n := l.inLine()
+	if len(n.queue) >= maxQueue || n.bytes+len(p.body.frame) > maxQueuedBytes {
 		p.end(errClosed)
 		return fmt.Errorf("%w: the server does not take them", call.ErrBusy)
 	}
-	l.bytes += len(p.body.frame)
-	l.queue = append(l.queue, p)
+	n.bytes += len(p.body.frame)
+	n.queue = append(n.queue, p)
 	if p.method == mcp.NotificationInitialized {
 		l.held = true
 	}
-	if l.sending == nil {
-		l.sending = p
+	if n.sending == nil {
+		n.sending = p
 		l.task(l.pump)
 	}
 	return nil
@@ -46,19 +47,21 @@ func (l *Link) pump() {
 func (l *Link) nextQueued() *post {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
-		l.queue, l.sending = nil, nil
-		if l.drained != nil {
-			close(l.drained)
-			l.drained = nil
+	n := l.line // it has the one before at least
+	if len(n.queue) == 0 {
+		n.queue, n.sending = nil, nil
+		if n.drained != nil {
+			close(n.drained)
+			n.drained = nil
 		}
+		l.tidy()
 		return nil
 	}
-	p := l.queue[0]
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
-	l.bytes -= len(p.body.frame)
-	l.sending = p
+	p := n.queue[0]
+	n.queue[0] = nil
+	n.queue = n.queue[1:]
+	n.bytes -= len(p.body.frame)
+	n.sending = p
 	return p
 }
 
@@ -119,12 +122,12 @@ func (p *post) undelivered(err error) {
 // drain waits for what is in line, but not longer than d.
 func (l *Link) drain(d time.Duration) {
 	l.mu.Lock()
-	if l.sending == nil {
+	if l.line == nil || l.line.sending == nil {
 		l.mu.Unlock()
 		return
 	}
 	drained := make(chan struct{})
-	l.drained = drained
+	l.line.drained = drained
 	l.mu.Unlock()
 	pause.Until(drained, d)
 }
@@ -173,7 +176,10 @@ func (l *Link) abort() {
 		p.end(errClosed)
 	}
 	l.posts = posts{}
-	for _, p := range append(l.queue, l.sending) {
+	if l.line == nil {
+		return
+	}
+	for _, p := range append(l.line.queue, l.line.sending) {
 		if p == nil {
 			continue
 		}
@@ -196,7 +202,7 @@ func (l *Link) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	resp, err := l.server.authorized(ctx, http.MethodDelete, header, l.server.rt.RoundTrip)
+	resp, err := l.server.authorized(ctx, http.MethodDelete, header, l.server.transport().RoundTrip)
 	if err != nil {
 		l.opts.Log.Debug("the session was not ended", "error", plain(err))
 		return
