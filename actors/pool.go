@@ -21,8 +21,8 @@ type Pool[A PoolActor] struct {
 	idle     []A // the last to have worked on top
 	all      []A
 	wanted   []func(A, error) (then func())
-	unneeded int  // the fewest that were idle since the last trim
-	trimming bool // a trim is due
+	unneeded int32 // the fewest that were idle since the last trim
+	trimming bool  // a trim is due
 }
 
 // PoolActor is an actor that embeds [Worker].
@@ -88,7 +88,7 @@ func (p *Pool[A]) Take() (a A) {
 	var none A
 	a, p.idle[n-1] = p.idle[n-1], none
 	p.idle = p.idle[:n-1]
-	p.unneeded = min(p.unneeded, n-1)
+	p.unneeded = min(p.unneeded, int32(n-1))
 	return a
 }
 
@@ -226,7 +226,7 @@ func (p *Pool[A]) Put(a A, keep int) bool {
 	}
 	p.idle = append(p.idle, a)
 	if !p.trimming {
-		p.trimming, p.unneeded = true, len(p.idle)
+		p.trimming, p.unneeded = true, int32(len(p.idle))
 		p.parent.Send(&visit{do: p.beginTrim}) // the parent is not inline: it does not run here
 	}
 	return true
@@ -249,11 +249,11 @@ func (p *Pool[A]) beginTrim(c *Context, err error) {
 // there are more.
 func (p *Pool[A]) trimNow() (more bool) {
 	p.owner.Lock()
-	old := slices.Clone(p.idle[:min(p.unneeded, len(p.idle))])
+	old := slices.Clone(p.idle[:min(int(p.unneeded), len(p.idle))])
 	for _, a := range old {
 		p.Retire(a)
 	}
-	p.unneeded = len(p.idle)
+	p.unneeded = int32(len(p.idle))
 	p.trimming = p.unneeded > 0
 	more = p.trimming
 	if !more {

@@ -75,6 +75,9 @@ func (s *System) startRoot() error {
 // Log returns the system's logger.
 func (s *System) Log() *slog.Logger { return s.log }
 
+// Began returns when the system was started: what times there are in it can be kept as the time since.
+func (s *System) Began() time.Time { return s.clock.start }
+
 // Spawn starts an actor below the runtime. The error is [ErrNameTaken],
 // [ErrClosed] or [ErrNoKind]. It must not be called from a Receive.
 func (s *System) Spawn(spec Spec) (Ref, error) {

@@ -265,7 +265,7 @@ func (a *actor) arm(c *actors.Context) {
 		if a.timer == nil {
 			a.timer = c.NewTimer(deadline{})
 		}
-		a.timer.SetAt(a.table.epoch.Add(at))
+		a.timer.SetAt(a.table.sys.Began().Add(at))
 	}
 }
 
@@ -297,7 +297,7 @@ func (a *actor) deadline(c *actors.Context) {
 	case why == noLimit:
 		return
 	case a.table.now() < at:
-		a.timer.SetAt(a.table.epoch.Add(at))
+		a.timer.SetAt(a.table.sys.Began().Add(at))
 		return
 	case why == ofPause:
 		a.goOn(c)

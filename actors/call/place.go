@@ -75,7 +75,7 @@ func (c *Call) park(gen uint64) bool {
 	if late {
 		t.flushSoon()
 	} else {
-		t.wanted()
+		t.want()
 	}
 	return true
 }
@@ -118,7 +118,7 @@ func (c *Call) again(r *Retry) error {
 	case now:
 		t.flushSoon()
 	default:
-		t.wanted()
+		t.want()
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func (c *Call) proceed(err error) {
 	if now {
 		t.flushSoon()
 	} else {
-		t.wanted()
+		t.want()
 	}
 }
 
@@ -197,7 +197,7 @@ func (c *Call) told(ref actors.Ref) {
 	case now:
 		t.flushSoon()
 	case waits:
-		t.wanted()
+		t.want()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,15 +37,19 @@ func (o *Options) withDefaults() Options {
 // Table holds the calls of one connection. Its methods may be used from any
 // goroutine, but not from the Receive of one of its own calls.
 type Table struct {
-	sys   *actors.System
-	opts  Options
-	epoch time.Time // its clock starts here
-	stats counters
+	sys    *actors.System
+	wanted func() // see [Options]; may be nil
+	stats  counters
 
-	backlog backlog
 	current atomic.Uint64 // the generation that has a link; 0 without one
 
 	mu sync.Mutex // guards what follows; nothing is sent under it, and no goroutine waits
+
+	backlog []attempt // the first of calls whose actors have just been started
+
+	limit, maxWaiting, maxIdle int32 // see [Options]
+
+	ready bool // calls may go out; before, early ones only
 
 	pool      actors.Pool[*actor]
 	parentErr error // what the connection's actor failed with; nil while it works
@@ -60,7 +65,6 @@ type Table struct {
 
 	link    mcp.Link // nil without a connection
 	gen     uint64   // of the transport
-	ready   bool     // calls may go out; before, early ones only
 	version mcp.Version
 	members []byte // of the _meta of every request
 	why     error  // there is no connection
@@ -83,10 +87,13 @@ type Stats struct {
 
 // NewTable returns a table without a connection.
 func NewTable(sys *actors.System, opts *Options) *Table {
-	t := &Table{sys: sys, opts: opts.withDefaults(), epoch: time.Now()}
+	o := opts.withDefaults()
+	t := &Table{sys: sys, wanted: o.Wanted, limit: most(o.Limit), maxWaiting: most(o.MaxWaiting), maxIdle: most(o.MaxIdle)}
 	t.pool.Init((*poolOwner)(t), trimAfter)
 	return t
 }
+
+func most(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
 // Bind makes an actor the parent of the calls' actors: that of the connection, when it
 // starts or later, and again when it starts anew. It must not be an inline one. Calls
@@ -115,7 +122,8 @@ func (t *Table) Stats() Stats {
 	}
 }
 
-func (t *Table) now() time.Duration { return time.Since(t.epoch) }
+// now is by the clock of the table, which starts with the system.
+func (t *Table) now() time.Duration { return time.Since(t.sys.Began()) }
 
 // Start begins a request and returns its handle. Done, if not nil, is called once with the
 // outcome, on a goroutine of the system, and so is OnProgress, before it: this is what actors
@@ -211,10 +219,10 @@ func (t *Table) start(c *Call) {
 	}
 }
 
-// wanted says that a call waits for a connection.
-func (t *Table) wanted() {
-	if t.opts.Wanted != nil {
-		t.opts.Wanted()
+// want says that a call waits for a connection.
+func (t *Table) want() {
+	if t.wanted != nil {
+		t.wanted()
 	}
 }
 
@@ -225,13 +233,13 @@ func (t *Table) refusal(req *Request) error {
 		return t.closed
 	case t.drained != nil:
 		return ErrClosed
-	case t.pending >= t.opts.Limit:
+	case t.pending >= int(t.limit):
 		return ErrBusy
 	case t.canSend(req):
 		return nil
 	case req.Early:
 		return &LostError{Method: req.Method, Unsent: true, Err: t.why}
-	case t.waiting.n >= t.opts.MaxWaiting:
+	case t.waiting.n >= int(t.maxWaiting):
 		return ErrBusy
 	}
 	return nil
@@ -308,7 +316,7 @@ func (t *Table) launch(c *Call, free *actor, err error) (then func()) {
 		a.ref.Send(&c.begin)
 		c.told(a.ref)
 		if a.n > 0 || a.before {
-			t.backlog.add(a, t.pool.Parent())
+			t.writeLater(a)
 		}
 	}
 }
@@ -372,31 +380,25 @@ func sendCancelled(link mcp.Link, id mcp.ID, why string, tag any) {
 	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled, Cancels: id, Tag: tag})
 }
 
-// backlog holds the first attempts of calls whose actors have just been started.
-type backlog struct {
-	mu    sync.Mutex // guards first: the parent adds, and tasks of the system take
-	first []attempt
-}
-
-// add has a task write an attempt: a parent does no I/O. A task writes all that there are, in
+// writeLater has a task write an attempt: a parent does no I/O. A task writes all that there are, in
 // their order; one that is added meanwhile may be written at the same time by another task,
 // as any two calls may be: a link takes frames from several goroutines, and calls have no
 // order among each other.
-func (b *backlog) add(a attempt, parent actors.Ref) {
-	b.mu.Lock()
-	b.first = append(b.first, a)
-	begin := len(b.first) == 1
-	b.mu.Unlock()
+func (t *Table) writeLater(a attempt) {
+	t.mu.Lock()
+	t.backlog = append(t.backlog, a)
+	begin, parent := len(t.backlog) == 1, t.pool.Parent()
+	t.mu.Unlock()
 	if begin {
-		parent.Go(b.write)
+		parent.Go(t.writeFirst)
 	}
 }
 
-func (b *backlog) write() {
-	b.mu.Lock()
-	all := b.first
-	b.first = nil
-	b.mu.Unlock()
+func (t *Table) writeFirst() {
+	t.mu.Lock()
+	all := t.backlog
+	t.backlog = nil
+	t.mu.Unlock()
 	for _, a := range all {
 		if a.before {
 			a.call.prepare()
@@ -412,7 +414,7 @@ func (t *Table) finish(c *Call, a *actor, result Result, err error) (kept bool) 
 	t.mu.Lock()
 	end := t.detach(c)
 	if !a.Retired() && t.closed == nil {
-		kept = t.pool.Put(a, t.opts.MaxIdle)
+		kept = t.pool.Put(a, int(t.maxIdle))
 	}
 	t.mu.Unlock()
 	end.settle(result, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -67,7 +68,8 @@ type Asks struct {
 
 	under  atomic.Int32 // requests of the server under way
 	memory memory       // what they, and the questions of calls, take of memory
-	begun  sync.Map     // of beginning: accepted, not yet in the session's table; the *atomic.Bool says whether it was cancelled
+	// Of beginning: accepted, not yet in the session's table; the *atomic.Bool says whether it was cancelled.
+	begun atomic.Pointer[sync.Map] // nil before the first
 }
 
 // New returns the questions of a server that has asked none.
@@ -78,13 +80,17 @@ func New(o Options) *Asks {
 	return a
 }
 
+func (a *Asks) beginnings() *sync.Map {
+	return memo.Lazily(&a.begun, func() *sync.Map { return new(sync.Map) })
+}
+
 // Completed ends the page with an id of the server's. An unknown id is ignored (URL-31).
 func (a *Asks) Completed(id string) { a.pages.table().Complete(id) }
 
 // UnderWay returns how many requests of the server are under way, and how many of them are
 // about to be.
 func (a *Asks) UnderWay() (all, beginning int) {
-	a.begun.Range(func(any, any) bool { beginning++; return true })
+	a.beginnings().Range(func(any, any) bool { beginning++; return true })
 	return int(a.under.Load()), beginning
 }
 
@@ -152,7 +158,7 @@ func (a *Asks) Asked(s *conn.Session, m *mcp.Message, related mcp.ID) {
 		message: mcp.Message{Kind: m.Kind, ID: m.ID, Method: m.Method, Params: append(json.RawMessage(nil), m.Params...)},
 	}
 	key := beginning{s, m.ID}
-	a.begun.Store(key, new(atomic.Bool))
+	a.beginnings().Store(key, new(atomic.Bool))
 	a.System.Go("questions of "+a.Server, func() {
 		defer a.under.Add(-1)
 		defer a.memory.give(size)
@@ -191,7 +197,7 @@ func (a *Asks) Cancelled(s *conn.Session, m *mcp.Message) {
 	if s.Version().Era() != mcp.EraLegacy || m.DecodeParams(&p) != nil { // CANC-07
 		return
 	}
-	if cancelled, ok := a.begun.Load(beginning{s, p.RequestID}); ok {
+	if cancelled, ok := a.beginnings().Load(beginning{s, p.RequestID}); ok {
 		cancelled.(*atomic.Bool).Store(true)
 	}
 	s.Inbound().Cancel(p.RequestID, p.Reason)
@@ -210,7 +216,7 @@ type askedRequest struct {
 func (r *askedRequest) run(key beginning) {
 	a, table := r.asks, r.session.Inbound()
 	err := table.Begin(&r.Call, r, inbound.Request{ID: r.message.ID, Method: r.message.Method})
-	cancelled, _ := a.begun.LoadAndDelete(key)
+	cancelled, _ := a.beginnings().LoadAndDelete(key)
 	if err != nil {
 		a.respond(r.session, r.message.ID, r.message.Method, nil, err)
 		return
