@@ -36,10 +36,12 @@
 // # What protoactor-go does
 //
 // This is the only package that imports github.com/asynkron/protoactor-go. The library
-// spawns actors, registers them by path, runs their lifecycle (start, restart, stop, with
-// the children first), keeps the sets of children, and carries failures from child to
-// parent. The kit replaces the rest:
+// spawns actors, registers them by path, begins and ends their lives, and carries failures
+// from child to parent. The kit replaces the rest:
 //
+//   - children: the library's set of them takes 0.6 KB of each parent, and the props of
+//     an actor that may be restarted 0.3 KB. The kit has its children stop before an actor
+//     stops or is restarted, and makes the next incarnation.
 //   - dispatcher: a goroutine for each wake-up spends 43 % of the time on growing its
 //     stack; workers that are used again halve the cost of a call (12 µs in place of 23).
 //   - mailbox: its nodes are embedded in the messages, so that a message costs no

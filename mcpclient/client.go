@@ -58,11 +58,10 @@ type Client struct {
 	eras      *negotiate.Eras // of the host, or its own
 	pool      *asks.HostLimit // likewise
 	cache     lists.Cache
-	// Nil before they are needed: see the method of that name.
-	watches   atomic.Pointer[listening.Watching]
-	instances atomic.Pointer[pool.Pool] // of all instances, with the first only
-	callbacks atomic.Pointer[callbacks.Queue]
-	logs      *loglimit.Limit // nil if no function takes messages
+	watches   atomic.Pointer[listening.Watching] // nil before it is needed, see watching
+	instances atomic.Pointer[pool.Pool]          // likewise, see pooled; of the first only
+	callbacks atomic.Pointer[callbacks.Queue]    // likewise, see events
+	logs      *loglimit.Limit                    // nil if no function takes messages
 
 	info    atomic.Pointer[Info]       // nil before the first connection
 	level   atomic.Value               // mcp.LogLevel

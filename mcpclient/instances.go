@@ -3,9 +3,11 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
 
 // member is a client as the pool of its server sees it.
@@ -16,12 +18,13 @@ func (m *member) State() conn.State                  { return m.conn.Status().St
 func (m *member) Pending() int                       { return m.conn.Stats().Pending }
 func (m *member) Shutdown(ctx context.Context) error { return (*Client)(m).Shutdown(ctx) }
 
+// poolNow returns the pool to look at: one that was not needed yet is not kept.
+func (c dialing) poolNow() *pool.Pool { return cmp.Or(c.instances.Load(), c.newPool()) }
+
 // others returns the clients of the instances but the first.
 func (c dialing) others() (all []*Client) {
-	if p := c.instances.Load(); p != nil {
-		for _, m := range p.Others() {
-			all = append(all, (*Client)(m.(*member)))
-		}
+	for _, m := range c.poolNow().Others() {
+		all = append(all, (*Client)(m.(*member)))
 	}
 	return all
 }
@@ -37,7 +40,7 @@ type InstanceStatus struct {
 // Instances returns how the processes of the server stand that its calls are shared out
 // to, and how many calls wait for one: see [Server].Instances.
 func (c *Client) Instances() (all []InstanceStatus, waiting int) {
-	states, waiting := c.pooled().Status()
+	states, waiting := c.dialing.poolNow().Status()
 	for _, s := range states {
 		all = append(all, InstanceStatus(s))
 	}

@@ -231,9 +231,7 @@ func (h *Host) logWarnings() {
 func (h *Host) ForgetOwner(owner any) {
 	for _, e := range h.entries {
 		if c := e.client.Load(); c != nil {
-			if p := c.instances.Load(); p != nil {
-				p.Forget(owner)
-			}
+			c.dialing.poolNow().Forget(owner)
 		}
 	}
 }

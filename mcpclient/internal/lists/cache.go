@@ -53,7 +53,7 @@ type Cache struct {
 	Tools List[mcp.Tool]
 
 	resources, prompts func() // of Init
-	// Nil before they are needed: see the method of that name.
+	// Nil before they are needed: see Headers, Outputs and Others.
 	headers atomic.Pointer[Headers]
 	outputs atomic.Pointer[Schemas]
 	others  atomic.Pointer[Others]
