@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -33,6 +34,7 @@ import (
 //	listening PORT               wait until a server listens there
 //	capture NAME REGEXP          set a variable to what the first group matches in stdout,
 //	                             or else in stderr
+//	expired RUN                  the lease of a run is over, as if its minute had passed
 //
 // No script has a terminal: stdin is a pipe.
 func TestScripts(t *testing.T) {
@@ -59,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"protected": startProtected,
 			"port":      freePort,
 			"listening": waitForPort,
+			"expired":   expire,
 		},
 	})
 }
@@ -140,6 +143,20 @@ func runUntil(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(end) {
 			ts.Fatalf("nothing matches %q", args[0])
 		}
+	}
+}
+
+func expire(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: expired RUN")
+	}
+	db, err := sql.Open(sql.Drivers()[0], filepath.Join(ts.Getenv("XDG_STATE_HOME"), "troupe", "troupe.db")) // the driver that the store links
+	ts.Check(err)
+	defer db.Close()
+	changed, err := db.Exec("UPDATE runs SET expires = 1 WHERE id = ? AND owner <> ''", args[0])
+	ts.Check(err)
+	if n, err := changed.RowsAffected(); n != 1 || err != nil {
+		ts.Fatalf("%d runs %q have a lease, %v", n, args[0], err)
 	}
 }
 
