@@ -85,9 +85,8 @@ func (f *fleet) left(ctx context.Context) (n int) {
 	return n
 }
 
-// TestRandomDeaths: two workers are killed, and stand still past their leases, at moments
-// that nobody chooses. Every job ends, once, and nothing that must not be done twice is
-// (SECA-53).
+// TestRandomDeaths: two workers are killed, and stand still past their leases, at random moments. Every job
+// ends once, and no unsafe call is made twice (SECA-53).
 func TestRandomDeaths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; not with -short")
