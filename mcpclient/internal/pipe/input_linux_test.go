@@ -61,16 +61,19 @@ func shell(t *testing.T, script string) Process {
 	return p
 }
 
-// becomeQuiet waits until no goroutine belongs to a link.
-func becomeQuiet(t *testing.T) {
+// becomeQuiet waits until no goroutine belongs to l, and its three tasks are waits. A task that has just
+// paused is counted until its worker has let go of it.
+func becomeQuiet(t *testing.T, l *Stdio) {
 	t.Helper()
+	giveUp := time.Now().Add(10 * time.Second)
 	for buf := make([]byte, 1<<20); ; time.Sleep(soon) {
-		stacks := buf[:runtime.Stack(buf, true)]
-		if !bytes.Contains(stacks, []byte("pipe.(*input)")) && !bytes.Contains(stacks, []byte("pipe.(*Stdio)")) {
+		stacks, tasks := buf[:runtime.Stack(buf, true)], l.System.Census().Tasks[l.owner]
+		quiet := !bytes.Contains(stacks, []byte("pipe.(*input)")) && !bytes.Contains(stacks, []byte("pipe.(*Stdio)"))
+		if quiet && tasks == 3 {
 			return
 		}
-		if t.Context().Err() != nil {
-			t.Fatalf("not quiet:\n%s", stacks)
+		if time.Now().After(giveUp) {
+			t.Fatalf("not quiet, %d tasks, want 3:\n%s", tasks, stacks)
 		}
 	}
 }
@@ -80,10 +83,7 @@ func becomeQuiet(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	l, s := startLink(t, shell(t, `while read line; do echo "$line"; echo "got $line" >&2; done; exit 3`))
 	for i := range 5 {
-		becomeQuiet(t)
-		if n := l.System.Census().Tasks[l.owner]; n != 3 {
-			t.Errorf("census: got %d tasks, want 3", n)
-		}
+		becomeQuiet(t, l)
 		want := fmt.Sprintf(`{"n":%d}`, i)
 		if err := l.Send(mcp.Outgoing{Frame: []byte(want)}); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestQuiet(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	becomeQuiet(t)
+	becomeQuiet(t, l)
 	if got := l.LastLines(); !strings.HasSuffix(got, `got {"n":4}`) {
 		t.Errorf("stderr: got %q", got)
 	}
@@ -113,7 +113,7 @@ func TestQuietEnd(t *testing.T) {
 	}
 	defer in.Close()
 	l, s := startLink(t, shell(t, fmt.Sprintf(`read line </proc/%d/fd/%d; echo "no such folder" >&2; exit 4`, os.Getpid(), in.Fd())))
-	becomeQuiet(t)
+	becomeQuiet(t, l)
 	_, _ = w.WriteString("go on\n")
 	w.Close()
 	got := <-s.lost
