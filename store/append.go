@@ -40,20 +40,6 @@ type Append struct {
 	Job *JobUpdate
 }
 
-// Starter is a [Journal] that appends without a goroutine of the caller, so that an actor may append.
-// Both stores of this module are Starters; a caller falls back to [Journal.Append].
-//
-// A type that embeds one of those stores and overrides Append inherits their StartAppend, which the
-// runtime prefers: override both. A type that embeds the interface [Store] is no Starter.
-type Starter interface {
-	// StartAppend begins what [Journal.Append] does, and returns without waiting for a disk or
-	// another caller. It calls done exactly once, before it returns or later, from a goroutine of the
-	// store. The function done must not block, and the caller must not change a before the call of
-	// done. Appends of one caller are made in the order in which they began. A store that cannot take
-	// the append, as too much waits, reports an error for which [Passing] is true.
-	StartAppend(a Append, done func(last int64, err error))
-}
-
 // Settlement decides one ask as a part of an [Append].
 type Settlement struct {
 	Ask string // its ID

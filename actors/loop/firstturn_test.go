@@ -134,6 +134,9 @@ func TestFirstTurnIsNotAsked(t *testing.T) {
 	slow := func(d time.Duration) func(*bench) loop.Journal {
 		return func(b *bench) loop.Journal { return &slowJournal{Journal: b.store, slowCreate: d} }
 	}
+	lazy := func(d time.Duration) func(*bench) loop.Journal {
+		return func(b *bench) loop.Journal { return starter{b.store, d, 0} }
+	}
 	const unasked = "run.started tools.listed model.intent model.failed "
 	for name, tt := range map[string]struct {
 		journal func(*bench) loop.Journal
@@ -141,12 +144,14 @@ func TestFirstTurnIsNotAsked(t *testing.T) {
 		events  string
 		calls   int // that the account counts: a recorded turn is one
 	}{
-		"cancelled":                 {slow(3 * time.Second), cancel, unasked + "run.finished", 1},
-		"suspended":                 {slow(3 * time.Second), (*loop.Run).BeginSuspend, unasked + "run.parked", 1},
-		"not recorded in its grace": {slow(time.Hour), cancel, unasked + "run.finished", 0},
-		"never recorded":            {broken, nil, "", 0},
-		"cancelled in an outage":    {broken, func(run *loop.Run) { time.Sleep(3 * time.Second); cancel(run) }, "", 0},
-		"suspended in an outage":    {broken, func(run *loop.Run) { time.Sleep(3 * time.Second); run.BeginSuspend() }, "", 0},
+		"cancelled":                   {slow(3 * time.Second), cancel, unasked + "run.finished", 1},
+		"suspended":                   {slow(3 * time.Second), (*loop.Run).BeginSuspend, unasked + "run.parked", 1},
+		"not recorded in its grace":   {slow(time.Hour), cancel, unasked + "run.finished", 0},
+		"cancelled, a Starter":        {lazy(3 * time.Second), cancel, unasked + "run.finished", 1},
+		"not in its grace, a Starter": {lazy(time.Hour), cancel, unasked + "run.finished", 0},
+		"never recorded":              {broken, nil, "", 0},
+		"cancelled in an outage":      {broken, func(run *loop.Run) { time.Sleep(3 * time.Second); cancel(run) }, "", 0},
+		"suspended in an outage":      {broken, func(run *loop.Run) { time.Sleep(3 * time.Second); run.BeginSuspend() }, "", 0},
 		"its ID is taken": {func(b *bench) loop.Journal {
 			if _, err := b.store.Create(context.Background(), store.Run{ID: "r1"}, "another", time.Minute); err != nil {
 				b.t.Fatal(err)

@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -14,15 +12,8 @@ import (
 // openFor is how long a run that has not begun waits for its store.
 const openFor = 30 * time.Second
 
-// Messages to itself.
-type (
-	created struct { // an attempt to record the run has ended
-		began time.Time
-		head  store.Run
-		err   error
-	}
-	createAgain struct{} // a wait for the store is over
-)
+// createAgain is a message to itself: a wait for the store is over.
+type createAgain struct{}
 
 // opening records a run.
 type opening struct {
@@ -38,7 +29,7 @@ type opening struct {
 func (o *opening) start(c *actors.Context) {
 	if again := o.cfg.Resumes; again != nil {
 		o.h.opened.Complete(begun{epoch: again.Head.Epoch}, nil)
-		o.recorded(c, created{began: again.Claimed, head: again.Head})
+		o.recorded(c, again.Head, again.Claimed)
 		return
 	}
 	o.first = []runlog.Entry{{Type: store.RunStarted, Body: started(o.cfg)}}
@@ -56,19 +47,14 @@ func (o *opening) start(c *actors.Context) {
 	}
 	o.cfg.Sink.Journalled(o.first)
 	o.h.opened.Complete(begun{}, nil)
-	o.recorded(c, created{head: store.Run{ID: o.cfg.ID}})
+	o.recorded(c, store.Run{ID: o.cfg.ID}, time.Time{})
 }
 
 // receive takes the messages of the opening. A run that is ending is not tried again.
 func (o *opening) receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
-	case created:
-		switch {
-		case m.err == nil:
-			o.recorded(c, m)
-		case o.out != nil || !o.later(c, m.err):
-			o.run.opened(c, m.err)
-		}
+	case *creation:
+		o.created(c, m)
 	case createAgain:
 		if o.out == nil {
 			o.create(c)
@@ -76,9 +62,9 @@ func (o *opening) receive(c *actors.Context, msg any) {
 	}
 }
 
-func (o *opening) recorded(c *actors.Context, m created) {
+func (o *opening) recorded(c *actors.Context, head store.Run, began time.Time) {
 	o.h.cfg.Origin = nil // the history goes on with the input
-	o.journal.Opened(c, m.head, m.began)
+	o.journal.Opened(c, head, began)
 	if probe != nil && o.cfg.Resumes == nil {
 		probe(o.parts, o.first)
 	}
@@ -87,10 +73,24 @@ func (o *opening) recorded(c *actors.Context, m created) {
 
 // create has the run recorded.
 func (o *opening) create(c *actors.Context) {
-	h, first, again, began := o.h, o.first, o.stalled != nil, time.Now()
 	o.err = nil
-	actors.Await(c, func(ctx context.Context) (store.Run, error) { return h.create(ctx, first, again) },
-		func(head store.Run, err error) any { return created{began, head, err} })
+	m := &creation{run: o.h, actor: c.Self(), first: o.first, again: o.stalled != nil, began: time.Now()}
+	o.h.creation = m
+	if m.start(c) {
+		o.created(c, m)
+	}
+}
+
+// created goes on after the store's answer.
+func (o *opening) created(c *actors.Context, m *creation) {
+	o.h.creation = nil
+	err := m.take()
+	switch {
+	case err == nil:
+		o.recorded(c, m.head, m.began)
+	case o.out != nil || !o.later(c, err):
+		o.run.opened(c, err)
+	}
 }
 
 // later has a run that could not be recorded tried again, and reports whether it will be.
@@ -108,45 +108,6 @@ func (o *opening) later(c *actors.Context, err error) bool {
 	o.err = err
 	o.stalled.Set(wait)
 	return true
-}
-
-// create writes the first events. It answers the callers of Opened itself, unless it may be
-// tried again, and ends the run again if the actor has gone by then.
-func (r *Run) create(ctx context.Context, first []runlog.Entry, again bool) (store.Run, error) {
-	events, err := runlog.Encode(nil, first)
-	if err != nil {
-		r.opened.Complete(begun{}, err)
-		return store.Run{}, err
-	}
-	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Origin.Input), InputHash: r.cfg.Origin.InputHash, Parent: r.cfg.Origin.Parent}
-	hash := head.InputHash
-	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, events...)
-	if again && errors.Is(err, store.ErrExists) && head.Owner == r.cfg.Owner && head.InputHash == hash && head.Seq == int64(len(first)) {
-		err = nil // an attempt that seemed to fail had come through
-	}
-	if journal.Passing(err) {
-		return head, err
-	}
-	if err == nil {
-		for i := range first {
-			first[i].Seq = int64(i + 1)
-		}
-		r.cfg.Sink.Journalled(first)
-	}
-	b := begun{epoch: head.Epoch}
-	if err != nil {
-		b.taken = &head
-	}
-	if !r.opened.Complete(b, err) && err == nil {
-		out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: actors.ErrStopped}
-		var unasked []runlog.Entry
-		if last := first[len(first)-1]; last.Type == runlog.ModelIntentType {
-			unasked = []runlog.Entry{{Time: last.Time, Type: runlog.ModelFailedType,
-				Body: &runlog.ModelFailed{Turn: 1, Lost: true, Error: out.Err.Error()}}}
-		}
-		err = errors.Join(actors.ErrStopped, r.recordDeath(head.Epoch, out, unasked))
-	}
-	return head, err
 }
 
 // started is the first event.

@@ -23,7 +23,9 @@ type Run struct {
 	begin  sync.Mutex // held by Start until ref is set, see [Run.Ref]. No actor's state: Run is the handle of one
 	ref    actors.Ref
 	opened actors.Reply[begun]
-	ended  actors.Reply[*Outcome]
+	// creation is the attempt to record the run that is under way; nil for none. It is the actor's, and of died.
+	creation *creation
+	ended    actors.Reply[*Outcome]
 }
 
 // begun is the result of recording that a run begins.
@@ -128,6 +130,9 @@ func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.A
 // died gives the run its outcome where its actor could not: after a panic, or when
 // it was stopped from outside. It writes that down first.
 func (r *Run) died(sys *actors.System, cause error) {
+	if m := r.creation; m.leave() {
+		_ = m.take()
+	}
 	if r.ended.Completed() {
 		return
 	}

@@ -21,25 +21,34 @@ type plain struct{ loop.Journal }
 // where that is zero.
 type starter struct {
 	loop.Journal
-	after time.Duration
+	creates, appends time.Duration
+}
+
+func (s starter) StartCreate(r store.Run, owner string, ttl time.Duration, first []store.Event, done func(store.Run, error)) {
+	late(s.creates, func() (store.Run, error) { return s.Create(context.Background(), r, owner, ttl, first...) }, done)
 }
 
 func (s starter) StartAppend(a store.Append, done func(int64, error)) {
-	if s.after == 0 {
-		done(s.Append(context.Background(), a))
+	late(s.appends, func() (int64, error) { return s.Append(context.Background(), a) }, done)
+}
+
+// late makes a write after a time, and answers twice where that is not zero.
+func late[T any](after time.Duration, write func() (T, error), done func(T, error)) {
+	if after == 0 {
+		done(write())
 		return
 	}
 	go func() {
-		time.Sleep(s.after)
-		last, err := s.Append(context.Background(), a)
-		done(last, err)
-		done(0, errors.New("a second answer does not count"))
+		time.Sleep(after)
+		done(write())
+		var none T
+		done(none, errors.New("a second answer does not count"))
 	}()
 }
 
 // journals are the ways in which a journal may answer.
 func journals(j loop.Journal) map[string]loop.Journal {
-	return map[string]loop.Journal{"plain": plain{j}, "at once": starter{j, 0}, "late": starter{j, time.Millisecond}}
+	return map[string]loop.Journal{"plain": plain{j}, "at once": starter{j, 0, 0}, "late": starter{j, time.Millisecond, time.Millisecond}}
 }
 
 // TestStarters: what a run writes is the same, however its store answers; where it does so at once,
@@ -64,8 +73,11 @@ func TestStarters(t *testing.T) {
 					t.Errorf("%s: entry %d: got seq %d", name, i, e.Seq)
 				}
 			}
-			if messages := b.trace.Lines()[from:]; slices.Contains(messages, "run appended") == (name == "at once") {
-				t.Errorf("%s: messages: %q", name, messages)
+			messages := b.trace.Lines()[from:]
+			for _, answer := range []string{"run creation", "run appended"} {
+				if slices.Contains(messages, answer) == (name == "at once") {
+					t.Errorf("%s: messages: %q", name, messages)
+				}
 			}
 		}
 	})
@@ -73,28 +85,44 @@ func TestStarters(t *testing.T) {
 
 // broken is a [store.Starter] that panics, after an answer or without.
 type broken struct {
-	loop.Journal
+	starter
+	create  bool // in StartCreate; else in StartAppend
 	answers bool
 }
 
-func (s broken) StartAppend(a store.Append, done func(int64, error)) {
-	if s.answers {
-		done(s.Append(context.Background(), a))
+func (s broken) StartCreate(r store.Run, owner string, ttl time.Duration, first []store.Event, done func(store.Run, error)) {
+	if s.answers || !s.create {
+		s.starter.StartCreate(r, owner, ttl, first, done)
 	}
-	panic("a bug")
+	if s.create {
+		panic("a bug")
+	}
+}
+
+func (s broken) StartAppend(a store.Append, done func(int64, error)) {
+	if s.answers || s.create {
+		s.starter.StartAppend(a, done)
+	}
+	if !s.create {
+		panic("a bug")
+	}
 }
 
 // TestStarterPanics: a panic of the store fails the run, once, unless the store has answered.
 func TestStarterPanics(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		for _, answers := range []bool{true, false} {
-			one := b.anew()
-			cfg := one.config(llmtest.Script(llmtest.Say("ok")))
-			cfg.Journal = broken{one.store, answers}
-			out := one.finish(one.start(cfg))
-			_, panicked := errors.AsType[*actors.PanicError](out.Err)
-			if panicked == answers || (out.Err == nil) != answers {
-				t.Errorf("answers %v: outcome: %+v", answers, out)
+		for _, create := range []bool{true, false} {
+			for _, answers := range []bool{true, false} {
+				one := b.anew()
+				cfg := one.config(llmtest.Script(llmtest.Say("ok")))
+				cfg.Journal = broken{starter{one.store, 0, 0}, create, answers}
+				run := one.start(cfg)
+				<-run.Stopped()
+				out := run.Outcome()
+				_, panicked := errors.AsType[*actors.PanicError](out.Err)
+				if panicked == answers || (out.Err == nil) != answers {
+					t.Errorf("create %v, answers %v: outcome: %+v", create, answers, out)
+				}
 			}
 		}
 	})
@@ -104,7 +132,7 @@ func TestStarterPanics(t *testing.T) {
 func TestStarterAnswersTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		cfg := b.config(llmtest.Script(llmtest.Say("ok")))
-		cfg.Journal = starter{b.store, time.Minute}
+		cfg.Journal = starter{b.store, 0, time.Minute}
 		run := b.start(cfg)
 		synctest.Wait()
 		run.Cancel(errUser)

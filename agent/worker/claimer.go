@@ -67,6 +67,7 @@ type claimer struct {
 	ticks     ticks
 	claimFrom time.Time // no jobs are claimed before: other workers renew their leases first
 	full      bool      // as many jobs are parked as may be, and it is logged
+	plenty    bool      // the last claim found jobs, and the store can start the next
 
 	draining bool
 	over     bool // the time of the drain
@@ -122,13 +123,23 @@ func (k *claimer) Receive(c *actors.Context, msg any) {
 // room returns how many jobs may be claimed. A job whose outcome is being committed has left its place:
 // the claim of the next one shares the commit. As many as there are places may do so at once.
 func (k *claimer) room() int {
-	n, suspects := k.w.board.count()
+	n, _ := k.w.board.count()
 	k.notePlaces(n[parked])
-	if k.draining || k.full || n[recovering] >= maxRecovering || n[aside]+suspects > 0 || time.Now().Before(k.claimFrom) || k.w.events.full() {
+	if k.draining || time.Now().Before(k.claimFrom) {
 		return 0
 	}
-	places := k.w.opts.Concurrency
-	return min(max(places-n[active]-max(n[committing]-places, 0), 0), store.MaxClaim)
+	return k.w.places()
+}
+
+// places is room but for what only the claimer knows. It may be called from any goroutine.
+func (w *Worker) places() (free int) {
+	w.board.update(func(b *board) {
+		n, places := b.phases, w.opts.Concurrency
+		if !b.draining && n[parked] < w.opts.MaxParked && n[recovering] < maxRecovering && n[aside]+b.suspects == 0 && !w.events.full() {
+			free = min(max(places-n[active]-max(n[committing]-places, 0), 0), store.MaxClaim)
+		}
+	})
+	return free
 }
 
 // notePlaces logs when parked jobs begin to stop the worker from claiming, and when they no
@@ -177,12 +188,29 @@ func (k *claimer) look(c *actors.Context, m lookNow) {
 	}
 	k.looking = true
 	k.poll.Set(k.w.opts.Poll)
+	if !m.whole && k.plenty && !k.unsure {
+		k.claimMore(c)
+		return
+	}
 	w, o := k.w, order{whole: m.whole, holds: len(k.jobs) > 0, draining: k.draining, room: n, ticks: k.ticks}
 	if k.unsure {
 		o.held = maps.Clone(k.jobs)
 	}
 	actors.Await(c, func(ctx context.Context) (found, error) { return w.look(ctx, o) },
 		func(f found, err error) any { f.err = errors.Join(f.err, err); return f })
+}
+
+// claimMore claims jobs as the commit of those that end is made, which leave their places to them.
+func (k *claimer) claimMore(c *actors.Context) {
+	w, ticks, self := k.w, k.ticks, c.Self()
+	places := func() int {
+		if gap, _ := ticks.tick(); gap > w.late() { // the next look renews first
+			return 0
+		}
+		return w.places()
+	}
+	w.claims.StartClaim(store.Claim{Owner: w.owner, TTL: w.opts.Lease, Agents: w.names, Places: places},
+		func(jobs []store.Job, err error) { self.Send(found{claimed: jobs, err: err, unsure: err != nil}) })
 }
 
 // order is the work of a look.
@@ -242,6 +270,7 @@ func (w *Worker) unknown(ctx context.Context, held map[string]*held) (list []sto
 
 func (k *claimer) found(c *actors.Context, m found) {
 	k.looking, k.unsure = false, m.unsure
+	k.plenty = len(m.claimed) > 0 && k.w.claims != nil
 	if m.err != nil {
 		c.Log().Warn("looking for work", "error", m.err)
 	}

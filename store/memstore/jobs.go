@@ -156,6 +156,15 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	return list, err
 }
 
+// StartClaim implements [store.ClaimStarter]. It calls done before it returns.
+func (s *jobs) StartClaim(c store.Claim, done func([]store.Job, error)) {
+	if err := c.Check(); err != nil {
+		done(nil, err)
+		return
+	}
+	done(s.ClaimJobs(context.Background(), c.Owner, min(max(c.Places(), 0), store.MaxClaim), c.TTL, c.Agents))
+}
+
 // claimed records a claim; Lost is for its owner only.
 func (s *jobs) claimed(j *job, to store.Job) store.Job {
 	out := cloneJob(to)

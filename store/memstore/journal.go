@@ -104,6 +104,11 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 	return last, err
 }
 
+// StartCreate implements [store.Starter]. It calls done before it returns.
+func (s *journal) StartCreate(r store.Run, owner string, ttl time.Duration, first []store.Event, done func(store.Run, error)) {
+	done(s.Create(context.Background(), r, owner, ttl, first...))
+}
+
 // StartAppend implements [store.Starter]. It calls done before it returns.
 func (s *journal) StartAppend(a store.Append, done func(last int64, err error)) {
 	done(s.Append(context.Background(), a))

@@ -27,8 +27,9 @@ type Store struct {
 }
 
 var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Starter = (*Store)(nil)
+	_ store.Store        = (*Store)(nil)
+	_ store.Starter      = (*Store)(nil)
+	_ store.ClaimStarter = (*Store)(nil)
 )
 
 // New makes an empty store.

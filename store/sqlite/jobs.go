@@ -115,11 +115,8 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 			return list, err
 		}
 	}
-	err := s.writer.do(ctx, "claiming jobs", weight{events: n}, func(t *tx) (err error) {
-		list, err = t.claimLeft(list[:0], n, agents, owner, ttl) // it may run again
-		if err == nil {
-			list, err = t.claimDue(list, n-len(list), agents, owner, ttl)
-		}
+	err := s.writer.do(ctx, claiming, weight{events: n}, func(t *tx) (err error) {
+		list, err = t.claim(list[:0], n, agents, owner, ttl) // it may run again
 		return err
 	})
 	if err != nil {
@@ -127,6 +124,58 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	}
 	s.found.Store(len(list) > 0)
 	return list, nil
+}
+
+// StartClaim implements [store.ClaimStarter].
+func (s *jobs) StartClaim(c store.Claim, done func([]store.Job, error)) {
+	if err := c.Check(); err != nil {
+		done(nil, err)
+		return
+	}
+	c.Agents = slices.Compact(slices.Sorted(slices.Values(c.Agents)))
+	started := &startedClaim{op: op{doing: claiming, size: weight{events: 1}, last: true}, claim: c, jobs: s, done: done}
+	started.task = started
+	if err := s.writer.start(&started.op); err != nil {
+		done(nil, err)
+	}
+}
+
+// startedClaim is the task of a claim that nothing waits for. It is made behind the other writes of its commit, so
+// that it has the places of the jobs that end with them.
+type startedClaim struct {
+	op
+	claim store.Claim
+	jobs  *jobs
+	list  []store.Job
+	done  func([]store.Job, error)
+}
+
+func (s *startedClaim) run(t *tx) (err error) {
+	s.list = nil // of a transaction that was rolled back
+	if n := s.claim.Places(); n > 0 {
+		s.list, err = t.claim(nil, min(n, store.MaxClaim), s.claim.Agents, s.claim.Owner, s.claim.TTL)
+	}
+	return err
+}
+
+func (s *startedClaim) ended(err error) {
+	if err != nil {
+		s.done(nil, err)
+		return
+	}
+	s.jobs.found.Store(len(s.list) > 0)
+	s.done(s.list, nil)
+}
+
+const claiming = "claiming jobs"
+
+// claim appends to a list the jobs that it claims for owner, n at most: see [store.Jobs].ClaimJobs.
+func (t *tx) claim(list []store.Job, n int, agents []string, owner string, ttl time.Duration) ([]store.Job, error) {
+	list, err := t.claimLeft(list, n, agents, owner, ttl)
+	if err == nil {
+		list, err = t.claimDue(list, n-len(list), agents, owner, ttl)
+	}
+	return list, err
 }
 
 // claimable reports whether there are jobs to claim, without a transaction that writes: of a worker

@@ -51,29 +51,76 @@ func (t *tx) writable(id string) (store.Run, error) {
 
 // Create implements [store.Journal].
 func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
+	c, err := newCreation(r, owner, ttl, first)
+	if err == nil {
+		err = s.writer.do(ctx, creatingARun, weigh(first), c.run)
+	}
+	return c.outcome(err)
+}
+
+// StartCreate implements [store.Starter].
+func (s *journal) StartCreate(r store.Run, owner string, ttl time.Duration, first []store.Event, done func(store.Run, error)) {
+	c, err := newCreation(r, owner, ttl, first)
+	if err == nil {
+		started := &startedCreation{op: op{doing: creatingARun, size: weigh(first)}, creation: c, done: done}
+		started.task = started
+		err = s.writer.start(&started.op)
+	}
+	if err != nil {
+		done(c.outcome(err))
+	}
+}
+
+const creatingARun = "creating a run"
+
+// creation is the record of a run that begins.
+type creation struct {
+	head  store.Run
+	ttl   time.Duration
+	first []store.Event
+	out   store.Run // once it has run
+}
+
+func newCreation(r store.Run, owner string, ttl time.Duration, first []store.Event) (creation, error) {
 	if err := r.Check(); err != nil {
-		return store.Run{}, err
+		return creation{}, err
 	}
 	if err := store.CheckLease(owner, ttl); err != nil {
-		return store.Run{}, err
+		return creation{}, err
 	}
 	if err := store.CheckEvents(first); err != nil {
-		return store.Run{}, err
+		return creation{}, err
 	}
 	if r.State == "" {
 		r.State = store.Running
 	}
 	r.Seq, r.Owner = int64(len(first)), owner
-	var out store.Run
-	err := s.writer.do(ctx, "creating a run", weigh(first), func(t *tx) (err error) {
-		out, err = t.create(r, ttl, first)
-		return err
-	})
+	return creation{head: r, ttl: ttl, first: first}, nil
+}
+
+func (c *creation) run(t *tx) (err error) {
+	c.out, err = t.create(c.head, c.ttl, c.first)
+	return err
+}
+
+// outcome returns the run and the error of a creation that has ended with err.
+func (c *creation) outcome(err error) (store.Run, error) {
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return store.Run{}, err
 	}
-	return out, err
+	return c.out, err
 }
+
+// startedCreation is the task of a creation that nothing waits for.
+type startedCreation struct {
+	op
+	creation
+	done func(store.Run, error)
+}
+
+func (s *startedCreation) run(t *tx) error { return s.creation.run(t) }
+
+func (s *startedCreation) ended(err error) { s.done(s.outcome(err)) }
 
 // create adds a run, unless there is one of that ID.
 func (t *tx) create(r store.Run, ttl time.Duration, first []store.Event) (store.Run, error) {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,8 @@ import (
 const (
 	groupEvents = store.MaxEvents
 	groupBytes  = store.MaxPageBytes
-	groupTime   = 2 * time.Millisecond
+	groupTime   = 2 * time.Millisecond  // or as long as the last commit took, if that is longer,
+	maxGroup    = 20 * time.Millisecond // but not longer than this
 )
 
 // weight is what a write adds to a commit.
@@ -52,6 +54,7 @@ type op struct {
 	task
 	doing string // what it does, for errors
 	size  weight
+	last  bool // it runs behind the other writes of its commit
 
 	room  <-chan struct{} // gives its place back to those that wait for one; nil for one that was started
 	next  *op             // in the queue
@@ -80,8 +83,10 @@ type writer struct {
 	log     *slog.Logger
 	idle    time.Duration // without a write, until a checkpoint
 	library library
-	tx      tx    // the one there is
-	ran     []*op // room for the writes of a group
+	tx      tx            // the one there is
+	ran     []*op         // room for the writes of a group
+	lasts   []*op         // and for those that run last
+	took    time.Duration // the last commit
 
 	queue   queue
 	taken   *op           // out of the queue, the oldest first; the writer's
@@ -231,34 +236,66 @@ func (w *writer) group(first *op) {
 		w.noTransaction(first, err)
 		return
 	}
-	ran := w.ran[:0]
-	defer func() { clear(ran); w.ran = ran }()
+	ran, lasts := w.ran[:0], w.lasts[:0]
+	defer func() {
+		clear(ran)
+		clear(lasts)
+		w.ran, w.lasts = ran, lasts
+	}()
+	var failed error
 	var size weight
-	for o := first; o != nil; o = w.next() {
+	gathers := min(max(groupTime, w.took), maxGroup)
+	for o := first; o != nil; o = w.follower() {
 		if !o.state.CompareAndSwap(queued, begun) {
 			continue
 		}
+		if o.last {
+			lasts = append(lasts, o)
+			continue
+		}
 		ran = append(ran, o)
-		if !w.try(o) {
-			w.retry(ran)
-			return
+		if failed = w.try(o); failed != nil {
+			break
 		}
 		size.events += o.size.events
 		size.bytes += o.size.bytes
-		if size.events >= groupEvents || size.bytes >= groupBytes || time.Since(start) >= groupTime {
+		if size.events >= groupEvents || size.bytes >= groupBytes || time.Since(start) >= gathers {
 			break
 		}
 	}
-	if err := w.session.commit(); err != nil {
-		for _, o := range ran {
-			o.err = err
+	for _, o := range lasts {
+		ran = append(ran, o)
+		if failed == nil {
+			failed = w.try(o)
 		}
-		w.retry(ran)
+	}
+	if failed == nil {
+		commits := time.Now()
+		failed = w.session.commit()
+		w.took = time.Since(commits)
+	}
+	if failed != nil {
+		w.retry(ran, failed)
 		return
 	}
 	for _, o := range ran {
 		w.end(o)
 	}
+}
+
+// yields is how often the writer lets other goroutines run before it commits. One that is about to write may
+// do so: while the processors are busy, that is what they do, and a commit costs as much as some twenty writes. Where
+// nothing else can run this takes no time.
+const yields = 3
+
+// follower returns the next write of a group, or nil if it is to be committed.
+func (w *writer) follower() *op {
+	o := w.next()
+	for i := 0; o == nil && i < yields; i++ {
+		runtime.Gosched()
+		o = w.next()
+	}
+	return o
 }
 
 // end tells a write what has become of it.
@@ -269,20 +306,22 @@ func (w *writer) end(o *op) {
 	o.ended(o.err)
 }
 
-// try runs a write in the open transaction, and reports whether that is still good.
-func (w *writer) try(o *op) bool {
+// try runs a write in the open transaction. The error is one that spoils that.
+func (w *writer) try(o *op) error {
 	w.tx.s, w.tx.now = w.session, store.Clock(w.now())
-	o.err = o.run(&w.tx)
-	return o.err == nil || refused(o.err)
+	if o.err = o.run(&w.tx); refused(o.err) {
+		return nil
+	}
+	return o.err
 }
 
 // retry follows a failed group: each of its writes gets a transaction of its
 // own, so that only those fail that cannot be kept.
-func (w *writer) retry(ran []*op) {
-	last := ran[len(ran)-1].err
-	w.log.Warn("a commit has failed and is rolled back", "writes", len(ran), "err", last)
+func (w *writer) retry(ran []*op, failed error) {
+	w.log.Warn("a commit has failed and is rolled back", "writes", len(ran), "err", failed)
 	w.recover()
 	if len(ran) == 1 { // it was alone already
+		ran[0].err = failed
 		w.end(ran[0])
 		return
 	}
@@ -293,7 +332,7 @@ func (w *writer) retry(ran []*op) {
 		}
 		if down != nil {
 			o.err = down
-		} else if w.try(o) {
+		} else if w.try(o) == nil {
 			if err := w.session.commit(); err != nil {
 				o.err = err
 				w.recover()
