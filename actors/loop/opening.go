@@ -32,7 +32,7 @@ func (o *opening) start(c *actors.Context) {
 		o.recorded(c, again.Head, again.Claimed)
 		return
 	}
-	o.first = []runlog.Entry{{Type: store.RunStarted, Body: started(o.cfg)}}
+	o.first = append(make([]runlog.Entry, 0, 3), runlog.Entry{Type: store.RunStarted, Body: started(o.cfg)})
 	if o.cfg.Journal != nil {
 		var turn []runlog.Entry
 		turn, o.ask = o.run.firstTurn()

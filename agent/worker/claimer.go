@@ -274,12 +274,12 @@ func (k *claimer) found(c *actors.Context, m found) {
 	if m.err != nil {
 		c.Log().Warn("looking for work", "error", m.err)
 	}
-	for _, j := range m.adopted {
-		j.Lost = true // it is closed and queued again, like the job of a lost worker
-		k.begin(c, &j)
+	for i := range m.adopted {
+		m.adopted[i].Lost = true // it is closed and queued again, like the job of a lost worker
+		k.begin(c, &m.adopted[i])
 	}
-	for _, j := range m.claimed { // one that waits long does not keep those beside it
-		k.begin(c, &j)
+	for i := range m.claimed { // until it changes, a job keeps those beside it
+		k.begin(c, &m.claimed[i])
 	}
 	k.beginAside()
 	for _, id := range m.cancelling {

@@ -18,7 +18,7 @@ type ending struct {
 
 // ended is the end of a job in this state.
 func ended(state store.JobState, result json.RawMessage, why string) write {
-	return write{update: store.JobUpdate{State: state, Result: result, Error: bounded(why)}, event: Event{Type: JobEnded}, last: true}
+	return write{update: store.JobUpdate{State: state, Result: result, Error: bounded(why)}, event: report{typ: JobEnded}, last: true}
 }
 
 // failed is the end of a job whose last attempt has failed.
@@ -35,9 +35,9 @@ func requeued(attempt json.RawMessage, wait time.Duration, failed bool, why stri
 	if wait > 0 {
 		u.NotBefore = time.Now().Add(wait)
 	}
-	ev := Event{Type: JobReturned, Error: u.Error, Attempt: attempt}
+	ev := report{typ: JobReturned, err: u.Error, attempt: attempt}
 	if failed {
-		ev.Type, ev.Wait = JobRetried, wait
+		ev.typ, ev.wait = JobRetried, wait
 	}
 	return write{update: u, event: ev, last: true}
 }
@@ -75,9 +75,9 @@ func (e ending) wasLost(cost json.RawMessage, begun bool) write {
 	u := store.JobUpdate{State: store.JobQueued, Lost: begun && e.job.State == store.JobRunning && !e.counted, Error: "its worker was lost"}
 	if losses := e.job.Losses + 1; u.Lost && losses >= e.opts.Retry.MaxLosses {
 		u.State, u.Result, u.Error = store.JobFailed, cost, fmt.Sprintf("its worker was lost %d times while it ran", losses)
-		return write{update: u, event: Event{Type: JobEnded}, last: true}
+		return write{update: u, event: report{typ: JobEnded}, last: true}
 	}
-	return write{update: u, event: Event{Type: JobRetried, Error: u.Error, Attempt: cost}, last: true}
+	return write{update: u, event: report{typ: JobRetried, err: u.Error, attempt: cost}, last: true}
 }
 
 // failure is that of a job whose attempt has failed, unless another one may follow: the effects of

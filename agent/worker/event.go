@@ -39,6 +39,22 @@ type Event struct {
 	Attempt json.RawMessage `json:"attempt,omitzero"`
 }
 
+// report is an [Event] that is still to be made.
+type report struct {
+	typ     EventType
+	job     *store.Job // which is not changed any more
+	wait    time.Duration
+	err     string
+	reason  string // of a wait
+	attempt json.RawMessage
+}
+
+func (r *report) event(now time.Time) Event {
+	ev := Event{Type: r.typ, Time: now, Job: *r.job, Wait: r.wait, Error: r.err, For: r.reason, Attempt: r.attempt}
+	ev.Job.Prompt, ev.Job.Input = "", nil
+	return ev
+}
+
 // maxEvents is how many events may wait for OnEvent before no more jobs are claimed.
 const maxEvents = 4096
 
@@ -49,13 +65,12 @@ type emitter struct {
 	to func(Event)
 }
 
-func (e *emitter) emit(ev Event) {
+func (e *emitter) emit(r report) {
 	if e.to == nil {
 		return
 	}
-	ev.Time = store.Clock(time.Now())
-	ev.Job.Prompt, ev.Job.Input = "", nil
-	e.Add(func() { e.to(ev) })
+	now := store.Clock(time.Now())
+	e.Add(func() { e.to(r.event(now)) })
 }
 
 // full reports whether the observer is too far behind.

@@ -139,7 +139,7 @@ func (j *work) idle(*actors.Context, any) {}
 func (j *work) claimed(c *actors.Context) {
 	switch {
 	case j.job.Lost && j.draining: // another worker resumes it, when the lease is over
-		j.leave(c, JobReturned, nil)
+		j.leave(c, report{typ: JobReturned})
 	case j.job.Lost && j.ending().resumable() && j.job.State == store.JobRunning:
 		j.countLoss(c)
 	case j.job.Lost && j.ending().resumable():
@@ -187,7 +187,7 @@ func (j *work) lossCounted(c *actors.Context, cancelled bool) {
 	}
 	switch {
 	case j.over: // another worker resumes it, when the lease is over
-		j.leave(c, JobReturned, nil)
+		j.leave(c, report{typ: JobReturned})
 	case j.job.Cancelling:
 		j.close(c, j.job.Run, j.recovered)
 	default:
@@ -221,7 +221,7 @@ func (j *work) waitingAside(c *actors.Context, msg any) {
 		j.cancelling()
 		j.beginAfterLast(c)
 	case drainOver:
-		j.leave(c, JobReturned, nil)
+		j.leave(c, report{typ: JobReturned})
 	}
 }
 
@@ -256,7 +256,7 @@ func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *
 		case cancelJob:
 			j.cancelling()
 		case drainOver: // its lease expires, and another worker examines it
-			j.leave(c, JobReturned, nil)
+			j.leave(c, report{typ: JobReturned})
 		}
 	}
 	// A missing run of an earlier attempt was returned before it began.
@@ -274,7 +274,7 @@ func (j *work) later(c *actors.Context, wait time.Duration, f func(*actors.Conte
 	}
 	j.again.Set(wait)
 	if j.over {
-		j.leave(c, JobReturned, nil)
+		j.leave(c, report{typ: JobReturned})
 	}
 }
 
@@ -302,7 +302,7 @@ func (j *work) begin(c *actors.Context) {
 		return
 	}
 	j.w.board.place(j.job, active, nil)
-	j.w.events.emit(Event{Type: JobStarted, Job: *j.job})
+	j.w.events.emit(report{typ: JobStarted, job: j.job})
 	j.state, j.begins = j.starting, true
 	a, job, ends := j.w.agents[j.job.Agent], j.job, j.newEnd()
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
@@ -330,7 +330,7 @@ func (j *work) started(c *actors.Context, m started) {
 		if m.err == nil {
 			m.run.Cancel(errLost)
 		}
-		j.leave(c, JobLost, nil)
+		j.leave(c, report{typ: JobLost})
 		return
 	case m.resumed && m.err != nil:
 		j.notResumed(c, m.err)
@@ -359,7 +359,7 @@ func (j *work) started(c *actors.Context, m started) {
 	}
 	j.allowance.start(j.job.Timeout)
 	if m.resumed {
-		j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, event: Event{Type: JobResumed}})
+		j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, event: report{typ: JobResumed}})
 	}
 	switch {
 	case j.why != nil:
@@ -377,7 +377,7 @@ func (j *work) notResumed(c *actors.Context, err error) {
 	_, never := errors.AsType[*agent.NotResumableError](err)
 	switch {
 	case j.over, errors.Is(err, agent.ErrClosed): // another worker resumes it, when the lease is over
-		j.leave(c, JobReturned, nil)
+		j.leave(c, report{typ: JobReturned})
 	case j.why != nil: // it was cancelled
 		j.cancelling()
 		j.close(c, j.job.Run, j.recovered)
@@ -398,7 +398,7 @@ func (j *work) resumingLater(c *actors.Context, msg any) {
 		j.retry = nil
 		j.close(c, j.job.Run, j.recovered)
 	case drainOver:
-		j.leave(c, JobReturned, nil)
+		j.leave(c, report{typ: JobReturned})
 	}
 }
 
@@ -464,7 +464,7 @@ func (j *work) wait(c *actors.Context, now agent.Standing) {
 	j.w.board.place(j.job, p, j.run)
 	j.w.board.waits(j.job.ID, now.For)
 	j.w.send(lookNow{}) // there is room, or less
-	j.write(c, write{update: store.JobUpdate{State: state, Error: why}, event: Event{Type: typ, For: now.For}})
+	j.write(c, write{update: store.JobUpdate{State: state, Error: why}, event: report{typ: typ, reason: now.For}})
 	j.parking.stood(c, j.draining)
 }
 

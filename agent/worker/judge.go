@@ -151,15 +151,16 @@ func endedUnder(epoch int64, job *store.Job, err error) bool {
 // are under way come too late.
 func (j *work) leaveEnded(c *actors.Context, job *store.Job) {
 	for _, w := range j.updates.drop() {
-		if w.last || w.event.Type == "" {
+		if w.last || w.event.typ == "" {
 			continue
 		}
-		w.event.Job = *j.job
-		w.event.Job.State = cmp.Or(w.update.State, j.job.State)
+		then := *j.job
+		then.State = cmp.Or(w.update.State, then.State)
+		w.event.job = &then
 		j.w.events.emit(w.event)
 	}
 	j.job = job
-	j.leave(c, JobEnded, &Event{Type: JobEnded, Job: *job})
+	j.leave(c, report{typ: JobEnded})
 }
 
 // failed ends the job, or queues it again.

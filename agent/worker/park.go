@@ -177,7 +177,7 @@ func (j *work) leaveWaiting(c *actors.Context) {
 			if len(m.ids) == 0 {
 				why = waitsFor + "a worker"
 			}
-			j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true, Waits: m.ids, Error: why}, event: Event{Type: event}, last: true})
+			j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true, Waits: m.ids, Error: why}, event: report{typ: event}, last: true})
 		case cancelJob:
 			j.cancelling() // the next worker ends it
 		case drainOver:

@@ -88,7 +88,7 @@ func (w *Worker) fire(ctx context.Context) error {
 		case job.ID == "":
 			w.opts.Logger.Info("a firing is left out: the last job of the schedule has not ended", "schedule", s.Name, "job", s.LastJob)
 		default:
-			w.events.emit(Event{Type: ScheduleFired, Job: job})
+			w.events.emit(report{typ: ScheduleFired, job: &job})
 		}
 	}
 	return errors.Join(errs...)

@@ -11,7 +11,7 @@ import (
 // write is an update of the job in the store, and the event that follows it.
 type write struct {
 	update store.JobUpdate
-	event  Event                 // none if it has no type
+	event  report                // without its job; none if it has no type
 	last   bool                  // the job leaves the worker
 	then   func(*actors.Context) // the next step, once it is written; nil for none
 }

@@ -21,7 +21,7 @@ func (j *work) leaving(c *actors.Context, msg any) {
 	if _, ok := msg.(drainOver); ok {
 		j.over = true
 		if !j.updates.writing { // the store fails: the lease expires
-			j.leave(c, "", nil)
+			j.leave(c, report{})
 		}
 	}
 }
@@ -40,7 +40,7 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 		j.lost(c)
 		return
 	case m.err != nil && j.over:
-		j.leave(c, "", nil)
+		j.leave(c, report{})
 		return
 	case m.err != nil:
 		if j.updates.again == nil { // not by later, which another step may use
@@ -54,15 +54,14 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 	m.job.Lost = false
 	j.job = &m.job
 	if w.last {
-		w.event.Job = m.job
 		if w.update.State == store.JobQueued && m.job.State.Ended() { // it was cancelled meanwhile
-			w.event.Type, w.event.Wait, w.event.Error = JobEnded, 0, ""
+			w.event.typ, w.event.wait, w.event.err = JobEnded, 0, ""
 		}
-		j.leave(c, w.event.Type, &w.event)
+		j.leave(c, w.event)
 		return
 	}
-	if w.event.Type != "" {
-		w.event.Job = m.job
+	if w.event.typ != "" {
+		w.event.job = j.job
 		j.w.events.emit(w.event)
 	}
 	if w.then != nil {
@@ -106,13 +105,14 @@ func (j *work) lost(c *actors.Context) {
 	if j.run != nil {
 		j.run.Cancel(errLost)
 	}
-	j.leave(c, JobLost, nil)
+	j.leave(c, report{typ: JobLost})
 }
 
-// leave reports how the job has left the worker, and stops.
-func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
+// leave reports how the job has left the worker, and stops. A report without a type is none: the worker
+// could not return the job.
+func (j *work) leave(c *actors.Context, r report) {
 	j.w.board.update(func(b *board) {
-		switch typ {
+		switch r.typ {
 		case JobEnded:
 			b.ended[j.job.State]++
 		case JobRetried:
@@ -129,11 +129,9 @@ func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
 			b.remove(j.job.ID)
 		}
 	})
-	switch {
-	case ev != nil:
-		j.w.events.emit(*ev)
-	case typ != "":
-		j.w.events.emit(Event{Type: typ, Job: *j.job})
+	if r.typ != "" {
+		r.job = j.job
+		j.w.events.emit(r)
 	}
 	j.state = j.idle
 	c.Stop()

@@ -53,7 +53,7 @@ func (t *tx) writable(id string) (store.Run, error) {
 func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
 	c, err := newCreation(r, owner, ttl, first)
 	if err == nil {
-		err = s.writer.do(ctx, creatingARun, weigh(first), c.run)
+		err = s.writer.do(ctx, creatingARun, weigh(first), c.make)
 	}
 	return c.outcome(err)
 }
@@ -75,40 +75,49 @@ const creatingARun = "creating a run"
 
 // creation is the record of a run that begins.
 type creation struct {
-	head  store.Run
+	run   store.Run // as it is to be, and then as it is
 	ttl   time.Duration
 	first []store.Event
-	out   store.Run // once it has run
+	old   *store.Run // the one that has its ID; nil for none
 }
 
-func newCreation(r store.Run, owner string, ttl time.Duration, first []store.Event) (creation, error) {
+func newCreation(r store.Run, owner string, ttl time.Duration, first []store.Event) (c creation, err error) {
 	if err := r.Check(); err != nil {
-		return creation{}, err
+		return c, err
 	}
 	if err := store.CheckLease(owner, ttl); err != nil {
-		return creation{}, err
+		return c, err
 	}
 	if err := store.CheckEvents(first); err != nil {
-		return creation{}, err
+		return c, err
 	}
 	if r.State == "" {
 		r.State = store.Running
 	}
 	r.Seq, r.Owner = int64(len(first)), owner
-	return creation{head: r, ttl: ttl, first: first}, nil
+	return creation{run: r, ttl: ttl, first: first}, nil
 }
 
-func (c *creation) run(t *tx) (err error) {
-	c.out, err = t.create(c.head, c.ttl, c.first)
+func (c *creation) make(t *tx) error {
+	run, err := t.create(c.run, c.ttl, c.first)
+	switch {
+	case err == nil:
+		c.run = run
+	case errors.Is(err, store.ErrExists):
+		c.old = &run
+	}
 	return err
 }
 
-// outcome returns the run and the error of a creation that has ended with err.
+// outcome returns what a creation that has ended with err has come to.
 func (c *creation) outcome(err error) (store.Run, error) {
-	if err != nil && !errors.Is(err, store.ErrExists) {
-		return store.Run{}, err
+	switch {
+	case err == nil:
+		return c.run, nil
+	case c.old != nil && errors.Is(err, store.ErrExists):
+		return *c.old, err
 	}
-	return c.out, err
+	return store.Run{}, err
 }
 
 // startedCreation is the task of a creation that nothing waits for.
@@ -118,7 +127,7 @@ type startedCreation struct {
 	done func(store.Run, error)
 }
 
-func (s *startedCreation) run(t *tx) error { return s.creation.run(t) }
+func (s *startedCreation) run(t *tx) error { return s.make(t) }
 
 func (s *startedCreation) ended(err error) { s.done(s.outcome(err)) }
 
