@@ -89,7 +89,7 @@ func (t *tx) addJob(j store.Job) (store.Job, error) {
 func (t *tx) insertJob(j store.Job) (store.Job, error) {
 	j = j.Queued(t.now)
 	j.Epoch = t.s.fenceOfJobs + 1
-	met, err := t.changed("INSERT INTO jobs ("+jobColumns+", due) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "+
+	met, err := t.changed("INSERT OR FAIL INTO jobs ("+jobColumns+", due) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "+
 		"'queued', 0, 0, 0, '', '', '', 0, 0, ?13, ?13, '', ?14, ?15, ?16 FROM fence WHERE job = ?14 - 1 ON CONFLICT DO NOTHING",
 		j.ID, j.Agent, j.Key, j.Batch, j.Prompt, string(j.Input), j.MaxAttempts, j.NotBefore.UnixMicro(), j.Expires.UnixMicro(),
 		int64(j.Timeout), j.Hook, j.Schedule, j.Created.UnixMicro(), j.Epoch, j.Lease.UnixMicro(), j.Due().UnixMicro())

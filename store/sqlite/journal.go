@@ -167,7 +167,7 @@ func (t *tx) create(r store.Run, ttl time.Duration, first []store.Event) (store.
 // addRun adds the head of a run, and returns its number: 0 if there is a run of that ID, or its epoch
 // does not follow the fence.
 func (t *tx) addRun(r store.Run) (int64, error) {
-	res, err := t.s.exec("INSERT INTO runs ("+runColumns+") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13 FROM fence WHERE epoch = ?12 - 1 ON CONFLICT (id) DO NOTHING",
+	res, err := t.s.exec("INSERT OR FAIL INTO runs ("+runColumns+") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13 FROM fence WHERE epoch = ?12 - 1 ON CONFLICT (id) DO NOTHING",
 		r.ID, r.Agent, r.Parent, r.Title, r.Summary, string(r.State), r.InputHash,
 		r.Created.UnixMicro(), r.Updated.UnixMicro(), r.Seq, r.Owner, r.Epoch, r.Expires.UnixMicro())
 	if err != nil {
@@ -374,7 +374,7 @@ const maxInsert = 8
 
 // inserts are the statements that add events; the first adds one.
 var inserts = func() (queries [maxInsert]string) {
-	query := "INSERT INTO events (run, epoch, seq, time, type, key, body) VALUES "
+	query := "INSERT OR FAIL INTO events (run, epoch, seq, time, type, key, body) VALUES "
 	for i := range queries {
 		query += fmt.Sprintf("(?1, ?2, ?3 + %d, ?%d, ?%d, ?%d, CAST(?%d AS TEXT))", i, 4*i+4, 4*i+5, 4*i+6, 4*i+7)
 		queries[i] = query

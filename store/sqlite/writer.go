@@ -87,6 +87,7 @@ type writer struct {
 	ran     []*op         // room for the writes of a group
 	lasts   []*op         // and for those that run last
 	took    time.Duration // the last commit
+	shared  bool          // the last commit had several writes
 
 	queue   queue
 	taken   *op           // out of the queue, the oldest first; the writer's
@@ -245,7 +246,7 @@ func (w *writer) group(first *op) {
 	var failed error
 	var size weight
 	gathers := min(max(groupTime, w.took), maxGroup)
-	for o := first; o != nil; o = w.follower() {
+	for o := first; o != nil; o = w.follower(len(ran) > 1 || w.shared) {
 		if !o.state.CompareAndSwap(queued, begun) {
 			continue
 		}
@@ -269,6 +270,7 @@ func (w *writer) group(first *op) {
 			failed = w.try(o)
 		}
 	}
+	w.shared = len(ran) > 1
 	if failed == nil {
 		commits := time.Now()
 		failed = w.session.commit()
@@ -288,10 +290,11 @@ func (w *writer) group(first *op) {
 // nothing else can run this takes no time.
 const yields = 3
 
-// follower returns the next write of a group, or nil if it is to be committed.
-func (w *writer) follower() *op {
+// follower returns the next write of a group, or nil if it is to be committed. Busy is the store's, if several write
+// at once.
+func (w *writer) follower(busy bool) *op {
 	o := w.next()
-	for i := 0; o == nil && i < yields; i++ {
+	for i := 0; o == nil && busy && i < yields; i++ {
 		runtime.Gosched()
 		o = w.next()
 	}
