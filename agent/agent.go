@@ -323,7 +323,7 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 	rec.servers = asked.servers
 	newScope(run, a, from, asked).fill(own)
 	if ends := o.endsJob; ends != nil {
-		own.EndsJob = func(out loop.Outcome) *store.JobUpdate { return ends(resultOfRun(run.id, &out)) }
+		own.EndsJob = func(out *loop.Outcome) *store.JobUpdate { return ends(resultOfRun(run.id, out)) }
 	}
 	run.trace(ctx, a, own)
 	run.loop, err = a.runs.New(*own)

@@ -148,14 +148,14 @@ func (r *Run) died(sys *actors.System, cause error) {
 	out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
 	notes := out.take(r.spend.Bill())
 	if r.cfg.Journal == nil {
-		r.complete(out)
+		r.complete(&out)
 		return
 	}
 	sys.Go("run-"+r.cfg.ID, func() {
 		if err := r.recordDeath(b.epoch, out, notes); err != nil {
 			out.Err = errors.Join(out.Err, err)
 		}
-		r.complete(out)
+		r.complete(&out)
 	})
 }
 
@@ -182,13 +182,13 @@ func (r *Run) recordDeath(epoch int64, out Outcome, notes []runlog.Entry) error 
 }
 
 // complete gives the one outcome. The sink gets it first, so that a reader who waits
-// for the outcome finds all events there.
-func (r *Run) complete(out Outcome) {
+// for the outcome finds all events there. Out does not change any more.
+func (r *Run) complete(out *Outcome) {
 	if r.ended.Completed() {
 		return
 	}
-	r.cfg.Sink.Closed(out)
-	r.ended.Complete(&out, nil)
+	r.cfg.Sink.Closed(*out)
+	r.ended.Complete(out, nil)
 }
 
 // New returns a run that has not started.

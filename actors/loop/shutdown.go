@@ -44,8 +44,7 @@ func (d *shutdown) finish(c *actors.Context) {
 	notes := d.bill()
 	b := journal.Batch{State: d.out.State, Summary: summary(d.out), Then: func(c *actors.Context) { d.complete(c, nil) }}
 	if ends := d.cfg.EndsJob; ends != nil && d.out.Err == nil {
-		out := *d.out
-		b.Job = func() *store.JobUpdate { return ends(out) }
+		b.Job = func() *store.JobUpdate { return ends(d.out) }
 	}
 	var room [1]runlog.Entry // of most runs, on the stack
 	d.journal.WriteLast(c, b, append(append(room[:0], notes...), finished(d.out))...)
@@ -111,7 +110,7 @@ func (d *shutdown) complete(c *actors.Context, err error) {
 		}
 	}
 	d.asks.abandon()
-	d.h.complete(*d.out)
+	d.h.complete(d.out)
 	d.parking.answer(err)
 	c.Stop()
 }

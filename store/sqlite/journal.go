@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -61,13 +62,14 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 // StartCreate implements [store.Starter].
 func (s *journal) StartCreate(r store.Run, owner string, ttl time.Duration, first []store.Event, done func(store.Run, error)) {
 	c, err := newCreation(r, owner, ttl, first)
-	if err == nil {
-		started := &startedCreation{op: op{doing: creatingARun, size: weigh(first)}, creation: c, done: done}
-		started.task = started
-		err = s.writer.start(&started.op)
-	}
 	if err != nil {
-		done(c.outcome(err))
+		done(store.Run{}, err)
+		return
+	}
+	started := startedCreations.Get().(*startedCreation)
+	started.op, started.creation, started.done = op{task: started, doing: creatingARun, size: weigh(first)}, c, done
+	if err := s.writer.start(&started.op); err != nil {
+		started.ended(err)
 	}
 }
 
@@ -129,7 +131,19 @@ type startedCreation struct {
 
 func (s *startedCreation) run(t *tx) error { return s.make(t) }
 
-func (s *startedCreation) ended(err error) { s.done(s.outcome(err)) }
+func (s *startedCreation) ended(err error) {
+	done := s.done
+	run, err := s.outcome(err)
+	*s = startedCreation{}
+	startedCreations.Put(s)
+	done(run, err)
+}
+
+// startedCreations and startedAppends are used again.
+var (
+	startedCreations = sync.Pool{New: func() any { return new(startedCreation) }}
+	startedAppends   = sync.Pool{New: func() any { return new(startedAppend) }}
+)
 
 // create adds a run, unless there is one of that ID.
 func (t *tx) create(r store.Run, ttl time.Duration, first []store.Event) (store.Run, error) {
@@ -200,10 +214,10 @@ func (s *journal) StartAppend(a store.Append, done func(last int64, err error)) 
 		done(0, err)
 		return
 	}
-	started := &startedAppend{op: op{doing: appendingToRun, size: weighAppend(a)}, a: a, done: done}
-	started.task = started
+	started := startedAppends.Get().(*startedAppend)
+	started.op, started.a, started.done = op{task: started, doing: appendingToRun, size: weighAppend(a)}, a, done
 	if err := s.writer.start(&started.op); err != nil {
-		done(0, err)
+		started.ended(err)
 	}
 }
 
@@ -221,10 +235,13 @@ func (s *startedAppend) run(t *tx) (err error) {
 }
 
 func (s *startedAppend) ended(err error) {
+	last, done := s.last, s.done
 	if err != nil {
-		s.last = 0
+		last = 0
 	}
-	s.done(s.last, err)
+	*s = startedAppend{}
+	startedAppends.Put(s)
+	done(last, err)
 }
 
 const appendingToRun = "appending to a run"

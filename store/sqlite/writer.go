@@ -45,7 +45,8 @@ type task interface {
 	// run is called in a transaction of its own or of a group. It may be called again, after a
 	// rollback; and it refuses before it changes anything, for a refusal does not roll back.
 	run(*tx) error
-	// ended is called once, by the writer, when what run did is durable or has failed.
+	// ended is called once, by the writer, when what run did is durable or has failed. The op may be another
+	// write's from then on.
 	ended(err error)
 }
 
