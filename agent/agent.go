@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent/internal/summary"
 	"github.com/troupe-dev/troupe/internal/schema"
@@ -261,8 +262,27 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 	if o.ID == "" {
 		o.ID = uuid.NewString()
 	}
+	run, err := a.prepare(ctx, prompt, &o)
+	if err == nil {
+		run, err = a.start(ctx, run, &o)
+	}
+	if err != nil {
+		return nil, startError(o.ID, err)
+	}
+	return run, nil
+}
+
+func startError(id string, err error) error {
+	if store.CheckID("run ID", id) != nil {
+		return fmt.Errorf("starting a run: %w", err)
+	}
+	return errorOf(fmt.Sprintf("starting run %q", id), err)
+}
+
+// prepare makes a run that has not begun, for a program that starts it.
+func (a *Agent) prepare(ctx context.Context, prompt string, o *RunOptions) (*Run, error) {
 	if err := store.CheckID("run ID", o.ID); err != nil {
-		return nil, fmt.Errorf("starting a run: %w", err)
+		return nil, err
 	}
 	if len(o.Output) == 0 {
 		o.Output = a.cfg.Output
@@ -272,20 +292,52 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 		err = cmp.Or(o.OnUnknown.check(), a.checkTenant(o.Tenant))
 	}
 	if err != nil {
-		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)
+		return nil, err
 	}
-	run, err := a.newRun(ctx, prompt, o, nil)
-	if err != nil {
-		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)
-	}
+	return a.newRun(ctx, prompt, *o, nil)
+}
+
+// start begins a run that is prepared, or finds the one that has its ID.
+func (a *Agent) start(ctx context.Context, run *Run, o *RunOptions) (*Run, error) {
 	started, err := a.rt.start(ctx, run)
+	if err == nil && started != run {
+		return a.again(ctx, started, o)
+	}
+	return started, err
+}
+
+// startLater is Start, but calls answer in place of the wait until the run is recorded. It waits only where another
+// run has the ID. The options name the run, and are its own.
+func (a *Agent) startLater(ctx context.Context, prompt string, o *RunOptions, answer func(*Run, error)) {
+	done := func(run *Run, err error) {
+		if err != nil {
+			run, err = nil, startError(o.ID, err)
+		}
+		answer(run, err)
+	}
+	run, err := a.prepare(ctx, prompt, o)
 	if err != nil {
-		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)
+		done(nil, err)
+		return
 	}
-	if started != run {
-		return a.again(ctx, started, &o)
+	switch found, err := a.rt.tryBegin(ctx, run); {
+	case errors.Is(err, errUnopened), err == nil && found != run:
+		done(a.start(ctx, run, o))
+		return
+	case err != nil:
+		done(nil, err)
+		return
 	}
-	return started, nil
+	stop := actors.AfterDone(ctx, func() { run.Cancel(context.Cause(ctx)) })
+	run.loop.OnOpened(func() {
+		stop()
+		opened, err := run.opened(context.Background()) // without a wait
+		if err != nil || opened == run {
+			done(opened, err)
+			return
+		}
+		a.rt.sys.Go("run-"+o.ID, func() { done(a.again(context.WithoutCancel(ctx), opened, o)) })
+	})
 }
 
 // newRun makes a run that has not begun. Ctx is that of its start; from is the call that

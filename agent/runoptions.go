@@ -44,8 +44,11 @@ type RunOptions struct {
 }
 
 func init() {
-	jobhook.Register(&jobhook.Hooks[RunOptions, ResumeOptions, Result]{
-		Starts:  func(o *RunOptions, ends func(*Result) *store.JobUpdate) { o.endsJob = ends },
+	jobhook.Register(&jobhook.Hooks[Agent, Run, RunOptions, ResumeOptions, Result]{
+		Start: func(ctx context.Context, a *Agent, prompt string, o *RunOptions, ends func(*Result) *store.JobUpdate, answer func(*Run, error)) {
+			o.endsJob = ends
+			a.startLater(ctx, prompt, o, answer)
+		},
 		Resumes: func(o *ResumeOptions, ends func(*Result) *store.JobUpdate) { o.endsJob = ends },
 	})
 }

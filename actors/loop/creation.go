@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,12 +20,16 @@ type creation struct {
 	first []runlog.Entry
 	again bool // an attempt before may have come through
 	began time.Time
+	// events are those of first where the store does not keep them. They are used again once it has answered.
+	events *[]store.Event
 
 	stage    atomic.Int32
 	answered atomic.Bool
 	head     store.Run // this and err are the store's answer
 	err      error
 }
+
+var firstEvents = sync.Pool{New: func() any { return new([]store.Event) }}
 
 // The stages of a creation.
 const (
@@ -38,13 +43,16 @@ const (
 // an answer.
 func (m *creation) start(c *actors.Context) bool {
 	cfg := &m.run.cfg
-	events, err := runlog.Encode(nil, m.first)
+	room := firstEvents.Get().(*[]store.Event)
+	events, err := runlog.Encode((*room)[:0], m.first)
 	if err != nil {
 		m.answer(store.Run{}, err)
 		return true
 	}
+	*room = events
 	head := store.Run{ID: cfg.ID, Agent: cfg.Agent, Title: title(cfg.Origin.Input), InputHash: cfg.Origin.InputHash, Parent: cfg.Origin.Parent}
 	if to, ok := cfg.Journal.(store.Starter); ok {
+		m.events = room
 		_, err = actors.Guard(func() (none struct{}, _ error) {
 			to.StartCreate(head, cfg.Owner, cfg.Lease, events, m.answer)
 			return none, nil
@@ -83,6 +91,11 @@ func (m *creation) leave() bool {
 // take returns the error of the attempt. It answers the callers of Opened, unless the run may be tried again, and ends
 // the run if the actor has gone by then.
 func (m *creation) take() error {
+	if room := m.events; room != nil {
+		m.events = nil
+		clear(*room)
+		firstEvents.Put(room)
+	}
 	r, err := m.run, m.err
 	if m.again && errors.Is(err, store.ErrExists) && m.head.Owner == r.cfg.Owner && m.head.InputHash == r.cfg.Origin.InputHash && m.head.Seq == int64(len(m.first)) {
 		err = nil // an attempt that seemed to fail had come through
@@ -99,7 +112,7 @@ func (m *creation) take() error {
 		}
 		r.cfg.Sink.Journalled(m.first)
 	}
-	if r.opened.Complete(b, err) || err != nil {
+	if r.open(b, err) || err != nil {
 		return err
 	}
 	out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: actors.ErrStopped}

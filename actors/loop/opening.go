@@ -28,7 +28,7 @@ type opening struct {
 // start records the run, at once where there is no journal.
 func (o *opening) start(c *actors.Context) {
 	if again := o.cfg.Resumes; again != nil {
-		o.h.opened.Complete(begun{epoch: again.Head.Epoch}, nil)
+		o.h.open(begun{epoch: again.Head.Epoch}, nil)
 		o.recorded(c, again.Head, again.Claimed)
 		return
 	}
@@ -46,7 +46,7 @@ func (o *opening) start(c *actors.Context) {
 		return
 	}
 	o.cfg.Sink.Journalled(o.first)
-	o.h.opened.Complete(begun{}, nil)
+	o.h.open(begun{}, nil)
 	o.recorded(c, store.Run{ID: o.cfg.ID}, time.Time{})
 }
 

@@ -217,7 +217,7 @@ func (p *parking) giveUp(c *actors.Context) {
 		p.shutdown.complete(c, nil)
 		return
 	case p.left, !p.journal.Recorded():
-		p.h.opened.Complete(begun{}, errGrace)
+		p.h.open(begun{}, errGrace)
 		p.shutdown.complete(c, &JournalError{errGrace})
 		return
 	}

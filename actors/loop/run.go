@@ -111,7 +111,7 @@ func (r *run) opened(c *actors.Context, err error) {
 			err = &JournalError{err}
 		}
 		r.withdrawFirst()
-		r.h.opened.Complete(begun{}, err)
+		r.h.open(begun{}, err)
 		r.h.ended.Complete(&Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err}, nil)
 		c.Stop()
 		return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
@@ -23,6 +24,7 @@ type Run struct {
 	begin  sync.Mutex // held by Start until ref is set, see [Run.Ref]. No actor's state: Run is the handle of one
 	ref    actors.Ref
 	opened actors.Reply[begun]
+	told   atomic.Pointer[func()] // called once opened is complete
 	// creation is the attempt to record the run that is under way; nil for none. It is the actor's, and of died.
 	creation *creation
 	ended    actors.Reply[*Outcome]
@@ -41,7 +43,7 @@ func (r *Run) Start(c *actors.Context) error {
 	// The model's own code is asked for its name and price.
 	spent, err := actors.Guard(func() (*spend.Spending, error) { return openSpending(&r.cfg) })
 	if err != nil {
-		r.opened.Complete(begun{}, err)
+		r.open(begun{}, err)
 		return err
 	}
 	r.spend = spent
@@ -58,7 +60,7 @@ func (r *Run) Start(c *actors.Context) error {
 	})
 	if err != nil {
 		spent.Close(err)
-		r.opened.Complete(begun{}, err)
+		r.open(begun{}, err)
 		return err
 	}
 	r.ref = ref
@@ -76,6 +78,27 @@ func (r *Run) Opened(ctx context.Context) (store.Run, error) {
 		return store.Run{}, err
 	}
 	return store.Run{ID: r.cfg.ID, Epoch: b.epoch}, nil
+}
+
+// OnOpened has f called, once, as soon as Opened returns without a wait. It must not block. It is for one caller.
+func (r *Run) OnOpened(f func()) {
+	r.told.Store(&f)
+	if r.opened.Completed() {
+		r.tell()
+	}
+}
+
+// open completes opened, and reports whether it was not.
+func (r *Run) open(b begun, err error) bool {
+	first := r.opened.Complete(b, err)
+	r.tell()
+	return first
+}
+
+func (r *Run) tell() {
+	if f := r.told.Swap(nil); f != nil {
+		(*f)()
+	}
 }
 
 // Begun reports whether the run is in the journal.
@@ -139,7 +162,7 @@ func (r *Run) died(sys *actors.System, cause error) {
 	if cause == nil {
 		cause = actors.ErrStopped
 	}
-	r.opened.Complete(begun{}, cause)
+	r.open(begun{}, cause)
 	b, err := r.opened.Result()
 	if err != nil { // it never was in the journal, or is another's
 		r.ended.Complete(&Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err}, nil)

@@ -58,7 +58,7 @@ func (d *shutdown) giveUp(c *actors.Context) {
 	case d.graces > 1 && d.journal.Recorded() && !d.cancelled && d.journal.Err() == nil:
 		return // cancel begins the next grace
 	case d.graces > 1 || !d.journal.Recorded():
-		d.h.opened.Complete(begun{}, errGrace)
+		d.h.open(begun{}, errGrace)
 		d.complete(c, &JournalError{errGrace})
 		return
 	}

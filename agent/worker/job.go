@@ -305,10 +305,8 @@ func (j *work) begin(c *actors.Context) {
 	j.w.events.emit(report{typ: JobStarted, job: j.job})
 	j.state, j.begins = j.starting, true
 	a, job, ends := j.w.agents[j.job.Agent], j.job, j.newEnd()
-	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
-		o := &agent.RunOptions{ID: job.Run, Input: job.Input}
-		hooks.Starts(o, ends)
-		return a.Start(ctx, job.Prompt, o)
+	actors.AwaitAnswer(c, func(ctx context.Context, answer func(*agent.Run, error)) {
+		hooks.Start(ctx, a, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input}, ends, answer)
 	}, func(run *agent.Run, err error) any { return started{run, err, false} })
 }
 

@@ -76,7 +76,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 func (j *work) ending() ending { return ending{j.job, &j.w.opts, j.counted, j.draining} }
 
 // hooks are functions of package agent that serve jobs only.
-var hooks = jobhook.Get[*jobhook.Hooks[agent.RunOptions, agent.ResumeOptions, agent.Result]]()
+var hooks = jobhook.Get[*jobhook.Hooks[agent.Agent, agent.Run, agent.RunOptions, agent.ResumeOptions, agent.Result]]()
 
 // jobEnd is the end of a job whose run has an answer: it is written with the run's last event.
 type jobEnd struct {

@@ -3,15 +3,22 @@
 // linked.
 package jobhook
 
-import "github.com/troupe-dev/troupe/store"
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/store"
+)
 
 // Hooks are the functions. The type parameters are the types of those names in agent, which this
 // package cannot import.
-type Hooks[RunOptions, ResumeOptions, Result any] struct {
-	// Starts and Resumes make the run that the options are for the attempt of a job. Ends returns
-	// the end of the job: a run that ends with an answer has it written in one transaction with its
-	// own end, see [store.Append]. It must not block, and must be valid.
-	Starts  func(o *RunOptions, ends func(*Result) *store.JobUpdate)
+//
+// Ends returns the end of the job: a run that ends with an answer has it written in one transaction with its
+// own end, see [store.Append]. It must not block, and must be valid.
+type Hooks[Agent, Run, RunOptions, ResumeOptions, Result any] struct {
+	// Start starts a run for the attempt of a job, as Agent.Start does, but calls answer in place of the wait until
+	// the run is recorded: once, from any goroutine, or before it returns.
+	Start func(ctx context.Context, a *Agent, prompt string, o *RunOptions, ends func(*Result) *store.JobUpdate, answer func(*Run, error))
+	// Resumes makes the run that the options are for the attempt of a job.
 	Resumes func(o *ResumeOptions, ends func(*Result) *store.JobUpdate)
 }
 
