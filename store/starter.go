@@ -19,13 +19,12 @@ type Starter interface {
 	StartAppend(a Append, done func(last int64, err error))
 }
 
-// ClaimStarter is a [Jobs] that claims without a goroutine of the caller. Both stores of this module are
-// ClaimStarters; a caller falls back to [Jobs.ClaimJobs]. A type that embeds one of those stores and overrides
-// ClaimJobs overrides StartClaim, too.
-type ClaimStarter interface {
-	// StartClaim begins what [Jobs.ClaimJobs] does, and returns without waiting for a disk or another caller. It
-	// calls done exactly once, before it returns or later, from a goroutine of the store. The function done must not
-	// block. A store that cannot take the claim, as too much waits, reports an error for which [Passing] is true.
+// JobStarter is a [Jobs] that adds and claims without a goroutine of the caller. Both stores of this module are
+// JobStarters; a caller falls back to [Jobs.AddJob] and [Jobs.ClaimJobs]. What is said of a [Starter] holds here, too.
+type JobStarter interface {
+	// StartAdd begins what [Jobs.AddJob] does. Jobs that one caller adds are added in the order in which that began.
+	StartAdd(j Job, done func(Job, error))
+	// StartClaim begins what [Jobs.ClaimJobs] does.
 	StartClaim(c Claim, done func([]Job, error))
 }
 

@@ -42,7 +42,7 @@ type Worker struct {
 	rt     *agent.Runtime
 	opts   Options
 	store  store.Store
-	claims store.ClaimStarter // the store, if it is one; else nil
+	claims store.JobStarter // the store, if it is one; else nil
 	owner  string
 	agents map[string]*agent.Agent
 	names  []string // of the agents
@@ -65,7 +65,7 @@ func New(rt *agent.Runtime, o *Options) (*Worker, error) {
 		return nil, errors.New("making a worker: there is no runtime")
 	}
 	w := &Worker{rt: rt, opts: opts, store: opts.Store, owner: ownerName(opts.Name), agents: make(map[string]*agent.Agent), wall: time.Now}
-	w.claims, _ = opts.Store.(store.ClaimStarter)
+	w.claims, _ = opts.Store.(store.JobStarter)
 	for _, a := range opts.Agents {
 		w.agents[a.Name()] = a
 	}

@@ -156,7 +156,12 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	return list, err
 }
 
-// StartClaim implements [store.ClaimStarter]. It calls done before it returns.
+// StartAdd implements [store.JobStarter]. It calls done before it returns.
+func (s *jobs) StartAdd(j store.Job, done func(store.Job, error)) {
+	done(s.AddJob(context.Background(), j))
+}
+
+// StartClaim implements [store.JobStarter]. It calls done before it returns.
 func (s *jobs) StartClaim(c store.Claim, done func([]store.Job, error)) {
 	if err := c.Check(); err != nil {
 		done(nil, err)

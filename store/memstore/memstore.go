@@ -27,9 +27,9 @@ type Store struct {
 }
 
 var (
-	_ store.Store        = (*Store)(nil)
-	_ store.Starter      = (*Store)(nil)
-	_ store.ClaimStarter = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Starter    = (*Store)(nil)
+	_ store.JobStarter = (*Store)(nil)
 )
 
 // New makes an empty store.

@@ -47,22 +47,69 @@ func (t *tx) job(id string) (store.Job, error) {
 
 // AddJob implements [store.Jobs].
 func (s *jobs) AddJob(ctx context.Context, j store.Job) (store.Job, error) {
+	a, err := newAddition(j)
+	if err == nil {
+		err = s.writer.do(ctx, addingAJob, a.size(), a.make)
+	}
+	return a.outcome(err)
+}
+
+// StartAdd implements [store.JobStarter].
+func (s *jobs) StartAdd(j store.Job, done func(store.Job, error)) {
+	a, err := newAddition(j)
+	if err == nil {
+		started := &startedAddition{op: op{doing: addingAJob, size: a.size()}, addition: a, done: done}
+		started.task = started
+		err = s.writer.start(&started.op)
+	}
+	if err != nil {
+		done(a.outcome(err))
+	}
+}
+
+const addingAJob = "adding a job"
+
+// addition adds a job to the queue.
+type addition struct {
+	job store.Job
+	out store.Job // once it is made
+}
+
+func newAddition(j store.Job) (addition, error) {
 	if err := j.Check(); err != nil {
-		return store.Job{}, err
+		return addition{}, err
 	}
 	if j.ID == "" {
 		j.ID = store.NewJobID()
 	}
-	var out store.Job
-	err := s.writer.do(ctx, "adding a job", weight{1, j.Bytes()}, func(t *tx) (err error) {
-		out, err = t.addJob(j)
-		return err
-	})
+	return addition{job: j}, nil
+}
+
+func (a *addition) size() weight { return weight{1, a.job.Bytes()} }
+
+func (a *addition) make(t *tx) (err error) {
+	a.out, err = t.addJob(a.job)
+	return err
+}
+
+// outcome returns what an addition that has ended with err has come to.
+func (a *addition) outcome(err error) (store.Job, error) {
 	if err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrRepeated) {
 		return store.Job{}, err
 	}
-	return out, err
+	return a.out, err
 }
+
+// startedAddition is the task of an addition that nothing waits for.
+type startedAddition struct {
+	op
+	addition
+	done func(store.Job, error)
+}
+
+func (s *startedAddition) run(t *tx) error { return s.make(t) }
+
+func (s *startedAddition) ended(err error) { s.done(s.outcome(err)) }
 
 // addJob queues a job, unless there is one of that ID or key.
 func (t *tx) addJob(j store.Job) (store.Job, error) {
@@ -126,7 +173,7 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	return list, nil
 }
 
-// StartClaim implements [store.ClaimStarter].
+// StartClaim implements [store.JobStarter].
 func (s *jobs) StartClaim(c store.Claim, done func([]store.Job, error)) {
 	if err := c.Check(); err != nil {
 		done(nil, err)

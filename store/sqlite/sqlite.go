@@ -58,9 +58,9 @@ type Store struct {
 }
 
 var (
-	_ store.Store        = (*Store)(nil)
-	_ store.Starter      = (*Store)(nil)
-	_ store.ClaimStarter = (*Store)(nil)
+	_ store.Store      = (*Store)(nil)
+	_ store.Starter    = (*Store)(nil)
+	_ store.JobStarter = (*Store)(nil)
 )
 
 // Open opens the store in the file at path, and creates the file, readable for

@@ -171,3 +171,46 @@ func TestStartedLostConnection(t *testing.T) {
 		}
 	}
 }
+
+// TestStartedClaimIsLast: a claim is made behind the other writes of its commit, also where each gets a commit of its
+// own in the end.
+func TestStartedClaimIsLast(t *testing.T) {
+	for _, spoilt := range []bool{false, true} {
+		s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
+		r := newRun(t, s, "r")
+		entered, release := s.Block()
+		<-entered
+		added := make(chan error, 1)
+		places := 0
+		claimed := make(chan []store.Job, 1)
+		s.StartClaim(store.Claim{Owner: "w", TTL: time.Minute, Agents: []string{"a"}, Places: func() int { return places }},
+			func(jobs []store.Job, err error) {
+				if err != nil {
+					t.Errorf("StartClaim: %v", err)
+				}
+				claimed <- jobs
+			})
+		broken := make(chan error, 1)
+		if spoilt {
+			go func() { broken <- s.Break() }()
+			waitQueued(t, s, 2)
+		}
+		s.StartAdd(store.Job{ID: "j", Agent: "a", Prompt: "go"}, func(_ store.Job, err error) { added <- err })
+		out := make(chan started, 1)
+		start(s, 0, r, small, out)
+		places = 2
+		release()
+		if jobs := <-claimed; len(jobs) != 1 || jobs[0].ID != "j" {
+			t.Errorf("spoilt %v: claimed %v, want the job that was added behind", spoilt, jobs)
+		}
+		if err := <-added; err != nil {
+			t.Errorf("StartAdd: %v", err)
+		}
+		if got := <-out; got != (started{0, 1, nil}) {
+			t.Errorf("append: got %+v", got)
+		}
+		if spoilt {
+			<-broken
+		}
+	}
+}

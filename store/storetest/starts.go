@@ -32,6 +32,148 @@ func startAppend(st store.Starter, a store.Append) outcome {
 	return <-done
 }
 
+// testStartCreate: StartCreate accepts and refuses what Create does.
+func testStartCreate(t *testing.T, open func(t *testing.T) store.Store) {
+	s := open(t)
+	st := starter(t, s)
+	start := func(r store.Run, owner string, first ...store.Event) (store.Run, error) {
+		type created struct {
+			run store.Run
+			err error
+		}
+		done := make(chan created, 1)
+		st.StartCreate(r, owner, ttl, first, func(r store.Run, err error) { done <- created{r, err} })
+		got := <-done
+		return got.run, got.err
+	}
+	first := []store.Event{event("first", 1), event("second", 2)}
+	r, err := start(store.Run{ID: "r", Agent: "a", Title: "title"}, "w", first...)
+	wantErr(t, "StartCreate", err, nil)
+	if head, err := s.Run(t.Context(), "r"); err != nil || head != r || r.Seq != 2 || r.Owner != "w" || r.State != store.Running {
+		t.Errorf("Run: got %+v, %v, want %+v", head, err, r)
+	}
+	clear(first) // they are the caller's again
+	if n := len(replay(t, s, "r")); n != 2 {
+		t.Errorf("got %d events, want 2", n)
+	}
+	old, err := start(store.Run{ID: "r"}, "another")
+	wantErr(t, "StartCreate of one that is there", err, store.ErrExists)
+	if old != r {
+		t.Errorf("got %+v, want %+v", old, r)
+	}
+	_, err = start(store.Run{}, "w")
+	wantErr(t, "StartCreate without an ID", err, store.ErrInvalid)
+	_, err = start(store.Run{ID: "x"}, "")
+	wantErr(t, "StartCreate without an owner", err, store.ErrInvalid)
+	wantErr(t, "Close", s.Close(), nil)
+	_, err = start(store.Run{ID: "x"}, "w")
+	wantErr(t, "StartCreate after Close", err, store.ErrClosed)
+}
+
+// jobStarter returns the store as a [store.JobStarter], or skips the test.
+func jobStarter(t *testing.T, s store.Store) store.JobStarter {
+	t.Helper()
+	st, ok := s.(store.JobStarter)
+	if !ok {
+		t.Skip("the store is no JobStarter")
+	}
+	return st
+}
+
+// jobsOrErr is what a write of jobs has come to.
+type jobsOrErr struct {
+	jobs []store.Job
+	err  error
+}
+
+// startAdd waits for a job that is only being added.
+func startAdd(st store.JobStarter, j store.Job) (store.Job, error) {
+	done := make(chan jobsOrErr, 1)
+	st.StartAdd(j, func(j store.Job, err error) { done <- jobsOrErr{[]store.Job{j}, err} })
+	got := <-done
+	return got.jobs[0], got.err
+}
+
+// testStartAdd: StartAdd accepts and refuses what AddJob does, and adds in the order of its calls.
+func testStartAdd(t *testing.T, open func(t *testing.T) store.Store) {
+	s := open(t)
+	st := jobStarter(t, s)
+	added, err := startAdd(st, store.Job{ID: "j", Agent: "a", Key: "k", Prompt: "go"})
+	wantErr(t, "StartAdd", err, nil)
+	if j, err := s.Job(t.Context(), "j"); err != nil || j.State != store.JobQueued || j.Created != added.Created || j.Epoch != added.Epoch {
+		t.Errorf("Job: got %+v, %v, want %+v", j, err, added)
+	}
+	for _, tt := range []struct {
+		name string
+		job  store.Job
+		want error
+	}{
+		{"again", store.Job{Agent: "a", Key: "k", Prompt: "go"}, store.ErrRepeated},
+		{"of that ID", store.Job{ID: "j", Agent: "a", Prompt: "other"}, store.ErrExists},
+		{"without an agent", store.Job{Prompt: "go"}, store.ErrInvalid},
+	} {
+		got, err := startAdd(st, tt.job)
+		wantErr(t, "StartAdd "+tt.name, err, tt.want)
+		if known := tt.want != store.ErrInvalid; known != (got.ID == "j") {
+			t.Errorf("StartAdd %s: got %+v", tt.name, got)
+		}
+	}
+	const jobs = 100
+	var under sync.WaitGroup
+	under.Add(jobs)
+	for i := range jobs {
+		st.StartAdd(store.Job{ID: fmt.Sprint("job", i), Agent: "ordered", Prompt: "go"}, func(_ store.Job, err error) {
+			if err != nil {
+				t.Errorf("StartAdd: %v", err)
+			}
+			under.Done()
+		})
+	}
+	under.Wait()
+	claimed, err := s.ClaimJobs(t.Context(), "w", jobs, ttl, []string{"ordered"})
+	wantErr(t, "ClaimJobs", err, nil)
+	for i, j := range claimed {
+		wantEqual(t, "ID", j.ID, fmt.Sprint("job", i))
+	}
+	wantErr(t, "Close", s.Close(), nil)
+	_, err = startAdd(st, store.Job{Agent: "a", Prompt: "go"})
+	wantErr(t, "StartAdd after Close", err, store.ErrClosed)
+}
+
+// testStartClaim: StartClaim claims what ClaimJobs does, as many as there are places when it is made.
+func testStartClaim(t *testing.T, open func(t *testing.T) store.Store) {
+	s := open(t)
+	st := jobStarter(t, s)
+	claim := func(places int, owner string) ([]store.Job, error) {
+		done := make(chan jobsOrErr, 1)
+		st.StartClaim(store.Claim{Owner: owner, TTL: ttl, Agents: []string{"a", "a"}, Places: func() int { return places }},
+			func(jobs []store.Job, err error) { done <- jobsOrErr{jobs, err} })
+		got := <-done
+		return got.jobs, got.err
+	}
+	for i := range 5 {
+		_, err := s.AddJob(t.Context(), store.Job{ID: fmt.Sprint("job", i), Agent: "a", Prompt: "go"})
+		wantErr(t, "AddJob", err, nil)
+	}
+	for _, tt := range []struct{ places, want int }{{0, 0}, {-1, 0}, {2, 2}, {store.MaxClaim + 1, 3}, {1, 0}} {
+		got, err := claim(tt.places, "w")
+		wantErr(t, "StartClaim", err, nil)
+		if len(got) != tt.want {
+			t.Errorf("with %d places: got %d jobs, want %d", tt.places, len(got), tt.want)
+		}
+		for _, j := range got {
+			if j.State != store.JobRunning || j.Owner != "w" || j.Attempts != 1 || j.Run == "" {
+				t.Errorf("got %+v", j)
+			}
+		}
+	}
+	_, err := claim(1, "")
+	wantErr(t, "StartClaim without an owner", err, store.ErrInvalid)
+	wantErr(t, "Close", s.Close(), nil)
+	_, err = claim(1, "w")
+	wantErr(t, "StartClaim after Close", err, store.ErrClosed)
+}
+
 // testStartAppend: StartAppend accepts and refuses what Append does.
 func testStartAppend(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,15 +14,27 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
+	"github.com/troupe-dev/troupe/store/sqlite"
 )
 
 // Lines of stdin that are the same job are one, and what another worker has done is told.
 func TestStdinJobs(t *testing.T) {
-	s := memstore.New(nil)
+	t.Run("started", func(t *testing.T) {
+		s := memstore.New(nil)
+		testStdinJobs(t, s, s)
+	})
+	t.Run("one after the other", func(t *testing.T) {
+		s := memstore.New(nil)
+		testStdinJobs(t, s, struct{ store.Store }{s})
+	})
+}
+
+func testStdinJobs(t *testing.T, s store.Store, to store.Jobs) {
+	t.Helper()
 	var out strings.Builder
 	lines := newJobLines(&out, "ends")
 	in := `{"id":"a","prompt":"x"}` + "\n" + `{"id":"a","prompt":"x"}` + "\n" + `{"id":"a","prompt":"y"}` + "\n" + `{"key":"k","prompt":"x"}` + "\n" + `{"key":"k","prompt":"x"}` + "\n"
-	j := newStdinJobs(strings.NewReader(in), s, nil, lines, func() {})
+	j := newStdinJobs(strings.NewReader(in), to, nil, lines, func() {})
 	j.read(t.Context())
 	if len(j.open) != 2 || j.failed != 3 || len(j.room) != 2 {
 		t.Errorf("got %d open, %d failed, %d places taken, want 2, 3 and 2\n%s", len(j.open), j.failed, len(j.room), out.String())
@@ -56,6 +70,39 @@ func TestStdinJobs(t *testing.T) {
 	slices.Sort(numbers)
 	if !slices.Equal(numbers, []int{1, 4}) || env.ExitCode(j.outcome()) != env.ExitFailed {
 		t.Errorf("got the ends of the lines %v, %v, want 1 and 4, and a failure", numbers, j.outcome())
+	}
+}
+
+// Jobs of stdin are queued in the order of their lines, and reported in it.
+func TestStdinOrder(t *testing.T) {
+	const jobs = 3*maxBatch + 1
+	s, err := sqlite.Open(filepath.Join(t.TempDir(), "troupe.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var in, out strings.Builder
+	for i := range jobs {
+		fmt.Fprintf(&in, "{\"id\":\"job-%03d\",\"agent\":\"a\",\"prompt\":\"x\"}\n", i)
+	}
+	newStdinJobs(strings.NewReader(in.String()), s, nil, newJobLines(&out, "all"), func() {}).read(t.Context())
+	claimed, err := s.ClaimJobs(t.Context(), "w", jobs, time.Minute, []string{"a"})
+	if err != nil || len(claimed) != jobs {
+		t.Fatalf("got %d jobs, %v, want %d", len(claimed), err, jobs)
+	}
+	for i, j := range claimed {
+		if want := fmt.Sprintf("job-%03d", i); j.ID != want {
+			t.Fatalf("job %d: got %s, want %s", i, j.ID, want)
+		}
+	}
+	lines := slices.Collect(strings.Lines(out.String()))
+	for i, line := range lines {
+		if !strings.Contains(line, fmt.Sprintf(`"line":%d,`, i+1)) || !strings.Contains(line, "job.queued") {
+			t.Errorf("line %d: %s", i, line)
+		}
+	}
+	if len(lines) != jobs {
+		t.Errorf("got %d lines, want %d", len(lines), jobs)
 	}
 }
 
