@@ -54,18 +54,18 @@ func TestCancel(t *testing.T) {
 		},
 			"Started", "run.started run.finished"},
 		{"listing", func(_ *bench, cfg *loop.Config) { cfg.Tools = slowTools{} },
-			"Started creation", "run.started run.finished"},
+			"Started Creation", "run.started run.finished"},
 		{"thinking", func(_ *bench, cfg *loop.Config) {
 			cfg.Model = llmtest.Script(llmtest.Join(llmtest.Say("Hel"), forever))
 		},
-			"Started creation listed appended", "run.started tools.listed model.intent model.failed run.finished"},
+			"Started Creation listed appended", "run.started tools.listed model.intent model.failed run.finished"},
 		{"deciding", func(_ *bench, cfg *loop.Config) { cfg.Gate = think },
-			"Started creation listed appended modelReplied", "run.started tools.listed model.intent model.result run.finished"},
+			"Started Creation listed appended modelReplied", "run.started tools.listed model.intent model.result run.finished"},
 		{"acting", func(*bench, *loop.Config) {},
-			"Started creation listed appended modelReplied decided appended",
+			"Started Creation listed appended modelReplied decided appended",
 			"run.started tools.listed model.intent model.result i d u run.finished"},
 		{"asking", func(_ *bench, cfg *loop.Config) { cfg.Gate = ask },
-			"Started creation listed appended modelReplied decided appended",
+			"Started Creation listed appended modelReplied decided appended",
 			"run.started tools.listed model.intent model.result i ask.opened ask.settled run.finished"},
 	}
 	for _, tt := range tests {

@@ -58,7 +58,7 @@ func TestImmediate(t *testing.T) {
 					t.Errorf("outcome: %+v", out)
 				}
 				got := strings.TrimSuffix(strings.TrimPrefix(strings.Join(b.trace.Lines(), " "), "run Started "), " run Stopping")
-				got = strings.TrimPrefix(got, "run creation ")
+				got = strings.TrimPrefix(got, "run Creation ")
 				if got != tt.trace {
 					t.Errorf("messages:\n got %s\nwant %s", got, tt.trace)
 				}

@@ -53,7 +53,7 @@ func (o *opening) start(c *actors.Context) {
 // receive takes the messages of the opening. A run that is ending is not tried again.
 func (o *opening) receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
-	case *creation:
+	case *journal.Creation:
 		o.created(c, m)
 	case createAgain:
 		if o.out == nil {
@@ -73,21 +73,22 @@ func (o *opening) recorded(c *actors.Context, head store.Run, began time.Time) {
 
 // create has the run recorded.
 func (o *opening) create(c *actors.Context) {
-	o.err = nil
-	m := &creation{run: o.h, actor: c.Self(), first: o.first, again: o.stalled != nil, began: time.Now()}
-	o.h.creation = m
-	if m.start(c) {
+	sys, h, m := c.System(), o.h, &journal.Creation{First: o.first, Again: o.stalled != nil}
+	m.Late = func() { _ = h.created(sys, m) }
+	o.err, h.creation = nil, m
+	head := store.Run{ID: o.cfg.ID, Agent: o.cfg.Agent, Title: title(o.cfg.Origin.Input), InputHash: o.cfg.Origin.InputHash, Parent: o.cfg.Origin.Parent}
+	if m.Begin(c, o.cfg.Journal, head, o.cfg.Owner, o.cfg.Lease) {
 		o.created(c, m)
 	}
 }
 
 // created goes on after the store's answer.
-func (o *opening) created(c *actors.Context, m *creation) {
+func (o *opening) created(c *actors.Context, m *journal.Creation) {
 	o.h.creation = nil
-	err := m.take()
+	err := o.h.created(c.System(), m)
 	switch {
 	case err == nil:
-		o.recorded(c, m.head, m.began)
+		o.recorded(c, m.Head, m.Began)
 	case o.out != nil || !o.later(c, err):
 		o.run.opened(c, err)
 	}
@@ -108,6 +109,36 @@ func (o *opening) later(c *actors.Context, err error) bool {
 	o.err = err
 	o.stalled.Set(wait)
 	return true
+}
+
+// created takes the store's answer. It answers the callers of Opened, unless the run may be tried again, and ends
+// the run if the actor has gone by then.
+func (r *Run) created(sys *actors.System, m *journal.Creation) error {
+	err := m.Take()
+	if journal.Passing(err) {
+		return err
+	}
+	b := begun{epoch: m.Head.Epoch}
+	if err != nil {
+		b.taken = &m.Head
+	} else {
+		r.cfg.Sink.Journalled(m.First)
+	}
+	if r.open(b, err) || err != nil {
+		return err
+	}
+	out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: actors.ErrStopped}
+	var unasked []runlog.Entry
+	if last := m.First[len(m.First)-1]; last.Type == runlog.ModelIntentType {
+		unasked = []runlog.Entry{{Time: last.Time, Type: runlog.ModelFailedType,
+			Body: &runlog.ModelFailed{Turn: 1, Lost: true, Error: out.Err.Error()}}}
+	}
+	sys.Go("run-"+r.cfg.ID, func() {
+		if err := r.recordDeath(b.epoch, out, unasked); err != nil {
+			sys.Log().Warn("the end of a run that was recorded too late was not", "run", r.cfg.ID, "error", err)
+		}
+	})
+	return actors.ErrStopped
 }
 
 // started is the first event.

@@ -135,7 +135,7 @@ func (r *run) leave(c *actors.Context) {
 }
 
 func (r *run) leaving(c *actors.Context, msg any) {
-	if m, ok := msg.(*creation); ok {
+	if m, ok := msg.(*journal.Creation); ok {
 		r.opening.receive(c, m)
 		return
 	}

@@ -181,7 +181,7 @@ func (r *run) end(c *actors.Context, out Outcome) {
 
 func (r *run) ending(c *actors.Context, msg any) {
 	switch m := msg.(type) {
-	case *creation:
+	case *journal.Creation:
 		r.opening.receive(c, m)
 	case *toolReturned:
 		r.calls.returnedLate(c, m)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -26,7 +27,7 @@ type Run struct {
 	opened actors.Reply[begun]
 	told   atomic.Pointer[func()] // called once opened is complete
 	// creation is the attempt to record the run that is under way; nil for none. It is the actor's, and of died.
-	creation *creation
+	creation *journal.Creation
 	ended    actors.Reply[*Outcome]
 }
 
@@ -153,8 +154,8 @@ func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.A
 // died gives the run its outcome where its actor could not: after a panic, or when
 // it was stopped from outside. It writes that down first.
 func (r *Run) died(sys *actors.System, cause error) {
-	if m := r.creation; m.leave() {
-		_ = m.take()
+	if m := r.creation; m.Leave() {
+		_ = r.created(sys, m)
 	}
 	if r.ended.Completed() {
 		return

@@ -74,7 +74,7 @@ func TestStarters(t *testing.T) {
 				}
 			}
 			messages := b.trace.Lines()[from:]
-			for _, answer := range []string{"run creation", "run appended"} {
+			for _, answer := range []string{"run Creation", "run appended"} {
 				if slices.Contains(messages, answer) == (name == "at once") {
 					t.Errorf("%s: messages: %q", name, messages)
 				}
