@@ -14,7 +14,8 @@ import (
 // free given back once nothing happens. By Go's own rule a process may grow to twice what
 // is live before it is collected, and keeps what is free for when it grows again, which is
 // good for a small one; with thousands of sessions that wait it is hundreds of megabytes
-// that no session uses. The pacer leaves a process alone whose user sets GOGC or GOMEMLIMIT.
+// that no session uses. And of what is live in a small process half may be looked through for each few megabytes: dozens
+// of times a second in a worker with a backlog, a quarter of its time. The pacer leaves a process alone whose user sets GOGC or GOMEMLIMIT.
 func Start() {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(name) != "" {
@@ -57,7 +58,7 @@ func (p *pacer) look() {
 		p.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	if p.percent < 100 && !p.own.Swap(false) {
+	if p.percent != 100 && !p.own.Swap(false) {
 		p.release.Reset(Quiet)
 	}
 }
@@ -65,6 +66,10 @@ func (p *pacer) look() {
 // growth is by how much what is live may grow before it is collected, in percent.
 func growth(live uint64) int {
 	switch mb := live >> 20; {
+	case mb < 5: // to 24 MB, as below
+		return 400
+	case mb < 8:
+		return 200
 	case mb < 32:
 		return 100
 	case mb < 64:
