@@ -66,10 +66,10 @@ func (p *pacer) look() {
 // growth is by how much what is live may grow before it is collected, in percent.
 func growth(live uint64) int {
 	switch mb := live >> 20; {
-	case mb < 5: // to 24 MB, as below
-		return 400
+	case mb < 4: // to 16 MB
+		return 300
 	case mb < 8:
-		return 200
+		return 150
 	case mb < 32:
 		return 100
 	case mb < 64:

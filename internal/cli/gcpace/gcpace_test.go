@@ -8,7 +8,7 @@ import (
 
 // What is live decides how much garbage there may be beside it, at any time anew.
 func TestPacer(t *testing.T) {
-	for live, want := range map[uint64]int{0: 400, 4 << 20: 400, 5 << 20: 200, 8 << 20: 100, 31 << 20: 100, 32 << 20: 50, 63 << 20: 50, 64 << 20: 20, 8 << 30: 20} {
+	for live, want := range map[uint64]int{0: 300, 3 << 20: 300, 4 << 20: 150, 8 << 20: 100, 31 << 20: 100, 32 << 20: 50, 63 << 20: 50, 64 << 20: 20, 8 << 30: 20} {
 		if got := growth(live); got != want {
 			t.Errorf("growth(%d MiB): got %d %%, want %d", live>>20, got, want)
 		}
