@@ -89,6 +89,7 @@ type writer struct {
 	lasts   []*op         // and for those that run last
 	took    time.Duration // the last commit
 	shared  bool          // the last commit had several writes
+	hurries int           // so many groups are committed without a yield
 
 	queue   queue
 	taken   *op           // out of the queue, the oldest first; the writer's
@@ -247,6 +248,7 @@ func (w *writer) group(first *op) {
 	var failed error
 	var size weight
 	gathers := min(max(groupTime, w.took), maxGroup)
+	w.hurries = max(w.hurries-1, 0)
 	for o := first; o != nil; o = w.follower(len(ran) > 1 || w.shared) {
 		if !o.state.CompareAndSwap(queued, begun) {
 			continue
@@ -286,17 +288,25 @@ func (w *writer) group(first *op) {
 	}
 }
 
-// yields is how often the writer lets other goroutines run before it commits. One that is about to write may
-// do so: while the processors are busy, that is what they do, and a commit costs as much as some twenty writes. Where
-// nothing else can run this takes no time.
-const yields = 3
+// The writer lets other goroutines run before it commits: one that is about to write may do so, and a commit costs
+// as much as some twenty writes. Where nothing else can run this takes no time; where others compute for long, it is
+// left for a while.
+const (
+	yields      = 3
+	longYield   = groupTime
+	withoutThem = 16 // groups after one that took so long
+)
 
 // follower returns the next write of a group, or nil if it is to be committed. Busy is the store's, if several write
 // at once.
 func (w *writer) follower(busy bool) *op {
 	o := w.next()
-	for i := 0; o == nil && busy && i < yields; i++ {
+	for i := 0; o == nil && busy && w.hurries == 0 && i < yields; i++ {
+		before := time.Now()
 		runtime.Gosched()
+		if time.Since(before) > longYield {
+			w.hurries = withoutThem
+		}
 		o = w.next()
 	}
 	return o
