@@ -7,6 +7,9 @@ STATIC   = $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod staticcheck
 FUZZTIME ?= 30s
 # Only e2e-models may demand the model servers: while the other tests run, CI builds them.
 unexport REQUIRE_MODELS
+# A program with the race detector waits for a second before it ends, in case that goroutines are left that race. The
+# tests count what is left at their end; 130 packages and the processes that they start would wait for minutes.
+export GORACE ?= atexit_sleep_ms=20
 
 # The module of tests and programs that users of the project do not need; see its doc.go.
 NESTED := cd internal/tests &&
