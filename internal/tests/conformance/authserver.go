@@ -54,9 +54,9 @@ func testAuthorization(ctx context.Context, s *suite, o options) (t total, err e
 		} else if broken == "" {
 			v.Broken = fmt.Sprintf("the suite left %d results", len(folders))
 		}
-		t.add(v, o.verbose, "")
+		t.add(v, o, "")
 	}
-	fmt.Print(t.lines("authorization", time.Since(begun)))
+	fmt.Fprint(o.out, t.lines("authorization", time.Since(begun)))
 	return t, nil
 }
 

@@ -32,12 +32,12 @@ func testClient(ctx context.Context, s *suite, o options) (total, error) {
 	begun := time.Now()
 	for _, sc := range plan {
 		if o.only.MatchString(sc.String()) {
-			t.add(s.play(ctx, sc, program, filepath.Join(o.work, fmt.Sprint("client", t.ran))), o.verbose, "")
+			t.add(s.play(ctx, sc, program, filepath.Join(o.work, fmt.Sprint("client", t.ran))), o, "")
 		}
 	}
 	for _, line := range left {
-		fmt.Println(line)
+		fmt.Fprintln(o.out, line)
 	}
-	fmt.Print(t.lines("client", time.Since(begun)))
+	fmt.Fprint(o.out, t.lines("client", time.Since(begun)))
 	return t, nil
 }

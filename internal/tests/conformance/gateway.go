@@ -114,19 +114,19 @@ func testGateway(ctx context.Context, s *suite, o options) (total, error) {
 		dir := filepath.Join(o.work, "gateway-"+rev)
 		if o.only.String() == "" { // the suite runs what does not apply, too: that is not looked at
 			for _, v := range s.driveAll(ctx, rev, part, g.URL, dir) {
-				t.add(v, o.verbose, gatewayPrefix)
+				t.add(v, o, gatewayPrefix)
 			}
 			continue
 		}
 		for _, sc := range part {
-			t.add(s.drive(ctx, sc, g.URL, filepath.Join(dir, sc.Name)), o.verbose, gatewayPrefix)
+			t.add(s.drive(ctx, sc, g.URL, filepath.Join(dir, sc.Name)), o, gatewayPrefix)
 		}
 	}
 	err = errors.Join(ctx.Err(), g.stop())
 	for why, names := range without {
-		fmt.Printf("left  %d scenarios: %s: %s\n", len(names), why, strings.Join(names, " "))
+		fmt.Fprintf(o.out, "left  %d scenarios: %s: %s\n", len(names), why, strings.Join(names, " "))
 	}
-	fmt.Print(t.lines("gateway", time.Since(begun)))
+	fmt.Fprint(o.out, t.lines("gateway", time.Since(begun)))
 	return t, err
 }
 

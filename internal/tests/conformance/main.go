@@ -16,13 +16,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/tests/peers"
@@ -33,14 +37,15 @@ type options struct {
 	part    string // client, server, gateway, authorization or all
 	only    *regexp.Regexp
 	verbose bool
-	client  string // the program to test; "" is ours
-	url     string // of a running server to test; "" starts ours
-	passes  int    // of the whole server suite over one process
-	work    string // a folder for what the suite writes
+	client  string    // the program to test; "" is ours
+	url     string    // of a running server to test; "" starts ours
+	passes  int       // of the whole server suite over one process
+	work    string    // a folder for what the suite writes
+	out     io.Writer // of the verdicts
 }
 
 func main() {
-	o := options{}
+	o := options{out: os.Stdout}
 	only := flag.String("run", "", "run only the scenarios whose REVISION/NAME matches")
 	flag.StringVar(&o.part, "part", "all", "what to test: client, server, gateway, authorization or all")
 	flag.BoolVar(&o.verbose, "v", false, "show what the suite says of a scenario that fails or warns")
@@ -70,8 +75,22 @@ func main() {
 	}
 }
 
+// part is what is tested.
+type part struct {
+	name string
+	test func(context.Context, *suite, options) (total, error)
+}
+
+// stages are the parts in their order. Some scenarios measure time: only two suites work at
+// once, which are the client's and the gateway's, that mostly waits, or both of the server's.
+var stages = [][]part{
+	{{"client", testClient}, {"gateway", testGateway}},
+	{{"server", testServer}},
+	{{"authorization", testAuthorization}},
+}
+
 // conformance runs all scenarios, or those that match, and reports whether all of
-// them passed. The parts run one after the other: some scenarios measure time.
+// them passed.
 func conformance(ctx context.Context, o options) (ok bool, err error) {
 	s, err := openSuite(ctx)
 	if err != nil {
@@ -81,23 +100,50 @@ func conformance(ctx context.Context, o options) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(o.work)
-	parts := map[string]func(context.Context, *suite, options) (total, error){"client": testClient, "server": testServer, "gateway": testGateway, "authorization": testAuthorization}
-	if _, known := parts[o.part]; !known && o.part != "all" {
-		return false, fmt.Errorf("there is no part %q", o.part)
-	}
-	ran, passed := 0, 0
-	for _, name := range []string{"client", "server", "gateway", "authorization"} {
-		if o.part != name && o.part != "all" {
-			continue
-		}
-		t, err := parts[name](ctx, s, o)
+	known, ran, passed := false, 0, 0
+	for _, stage := range stages {
+		stage = slices.DeleteFunc(slices.Clone(stage), func(p part) bool { return o.part != "all" && o.part != p.name })
+		known = known || len(stage) > 0
+		t, err := s.atOnce(ctx, o, stage)
 		if err != nil {
-			return false, fmt.Errorf("%s: %w", name, err)
+			return false, err
 		}
 		ran, passed = ran+t.ran, passed+t.passed
 	}
-	if ran == 0 {
+	switch {
+	case !known:
+		return false, fmt.Errorf("there is no part %q", o.part)
+	case ran == 0:
 		return false, errors.New("no scenario matches")
 	}
 	return passed == ran, nil
+}
+
+// atOnce tests the parts of a stage at once. Each prints its verdicts when it ends, so that
+// they stand together; a part that is alone prints them as they come.
+func (s *suite) atOnce(ctx context.Context, o options, stage []part) (count, error) {
+	var (
+		mu   sync.Mutex // guards what follows, and standard output
+		sum  count
+		errs []error
+		all  sync.WaitGroup
+	)
+	for _, p := range stage {
+		all.Go(func() {
+			o, own := o, new(bytes.Buffer)
+			if len(stage) > 1 {
+				o.out = own
+			}
+			t, err := p.test(ctx, s, o)
+			mu.Lock()
+			defer mu.Unlock()
+			_, _ = own.WriteTo(os.Stdout)
+			sum.ran, sum.passed = sum.ran+t.ran, sum.passed+t.passed
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
+			}
+		})
+	}
+	all.Wait()
+	return sum, errors.Join(errs...)
 }

@@ -35,14 +35,14 @@ func testServer(ctx context.Context, s *suite, o options) (total, error) {
 	var t total
 	begun := time.Now()
 	if o.url != "" {
-		err = s.passes(ctx, o, plan, "url", o.url, func(v *verdict) { t.add(v, o.verbose, "") })
+		err = s.passes(ctx, o, plan, "url", o.url, func(v *verdict) { t.add(v, o, "") })
 	} else {
 		err = s.fixtures(ctx, o, plan, &t)
 	}
 	for _, line := range left {
-		fmt.Println(line)
+		fmt.Fprintln(o.out, line)
 	}
-	fmt.Print(t.lines("server", time.Since(begun)))
+	fmt.Fprint(o.out, t.lines("server", time.Since(begun)))
 	return t, err
 }
 
@@ -53,7 +53,7 @@ func (s *suite) fixtures(ctx context.Context, o options, plan []scenario, t *tot
 		return err
 	}
 	var (
-		mu   sync.Mutex // guards t and standard output
+		mu   sync.Mutex // guards t and the output
 		all  sync.WaitGroup
 		errs = make([]error, len(ways))
 	)
@@ -67,7 +67,7 @@ func (s *suite) fixtures(ctx context.Context, o options, plan []scenario, t *tot
 			err = s.passes(ctx, o, plan, fmt.Sprint("way", i), f.URL, func(v *verdict) {
 				mu.Lock()
 				defer mu.Unlock()
-				t.add(v, o.verbose, fmt.Sprintf("%-10s  ", way.name))
+				t.add(v, o, fmt.Sprintf("%-10s  ", way.name))
 			})
 			errs[i] = errors.Join(err, f.Stop())
 		})

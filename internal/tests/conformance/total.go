@@ -27,14 +27,14 @@ type total struct {
 }
 
 // add counts a verdict and prints it, with what the suite says where that was asked for.
-func (t *total) add(v *verdict, verbose bool, prefix string) {
-	fmt.Println(prefix + v.line())
+func (t *total) add(v *verdict, o options, prefix string) {
+	fmt.Fprintln(o.out, prefix+v.line())
 	if v.stub() {
 		t.stubs++
 		return
 	}
-	if verbose && (!v.passed() || v.Warned > 0) {
-		fmt.Print(v.details())
+	if o.verbose && (!v.passed() || v.Warned > 0) {
+		fmt.Fprint(o.out, v.details())
 	}
 	t.count.add(v.passed())
 	if v.Warned > 0 {
