@@ -18,6 +18,9 @@ NESTED := cd internal/tests &&
 AT_ONCE = $$($(GO) list ./... | grep -E '/(hostile.*|interop|e2e|e2e/auth)$$')
 ALONE   = $$($(GO) list ./... | grep -vE '/(hostile.*|interop|e2e|e2e/auth|e2e/models)$$')
 
+# internal/archtest reads sources in one goroutine: the race detector has nothing to look for in it.
+RACED   = $$($(GO) list ./... | grep -v '/internal/archtest$$')
+
 # The packages that have benchmarks: with -bench packages are tested one after the other.
 BENCHED = $$(grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=tests . | xargs -n 1 dirname | sort -u)
 
@@ -48,8 +51,8 @@ test: ## the quick tests (3 minutes)
 	$(NESTED) $(GO) vet ./... && $(GO) test -short $$($(GO) list ./... | grep -v -e /compare$$ -e /e2e/models$$)
 
 # The plain run has all tests, and each benchmark and fuzz seed once. The run with the race
-# detector has the same packages, of internal/tests those in which the code at work is in the
-# process of the test; what takes long there is smaller (mcptest.Race). Step vet has vetted both.
+# detector has the same packages but internal/archtest, of internal/tests those in which the code at work
+# is in the process of the test; what takes long there is smaller (mcptest.Race). Step vet has vetted both.
 .PHONY: check
 check: ## everything, which is what CI runs (30 minutes on two cores, less with warm caches; models comes on top, once)
 	$(call run,needs,$(MAKE) -s needs)
@@ -59,7 +62,7 @@ check: ## everything, which is what CI runs (30 minutes on two cores, less with 
 	$(call run,without a C compiler and for other systems,$(MAKE) -s cross)
 	$(call run,tests,$(GO) test -vet=off ./...)
 	$(call run,benchmarks once,$(GO) test -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHED))
-	$(call run,tests with the race detector,$(GO) test -vet=off -race ./...)
+	$(call run,tests with the race detector,$(GO) test -vet=off -race $(RACED))
 	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off $(AT_ONCE) && $(GO) test -vet=off -bench . -benchtime 1x $(ALONE))
 	$(call run,tests of benchmarks,$(BESIDE) $(GO) test -vet=off .)
 	$(call run,tests of internal/tests with the race detector,$(NESTED) $(GO) test -vet=off -race ./hostile/... ./interop ./conformance/probe && $(GO) test -vet=off -race -skip '^Test(Serve|RealServers|KilledServer|Browser|Program)$$' ./e2e ./e2e/auth)
