@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ReadWait waits for one file, again and again: see [System.WhenReadable]. Its methods may be called
@@ -14,8 +15,12 @@ type ReadWait struct {
 	owner string
 	file  syscall.RawConn // nil if it was closed at once
 	ready func()
-	id    uint64 // of the newest wait; guarded by the system's readiness
+	id    uint64        // of the newest wait; guarded by the system's readiness
+	due   time.Duration // its end by the system's clock, also guarded; 0 if it has none, late if it was that
 }
+
+// late is the time of a wait that its limit has ended.
+const late time.Duration = -1
 
 // WhenReadable runs ready once, as a task of owner, as soon as conn has something to read or
 // has ended: a pipe or a socket by its other end, a pidfd by the end of its process. Until then
@@ -43,12 +48,20 @@ func (s *System) NewReadWait(owner string, conn syscall.Conn, ready func()) *Rea
 }
 
 // Begin waits as [System.WhenReadable] does. A wait that is open must not begin; ready may begin it again.
-func (w *ReadWait) Begin() bool {
+func (w *ReadWait) Begin() bool { return w.begin(0) }
+
+// BeginWithin is [ReadWait.Begin], but ready runs also when d has passed, or up to a second later: see
+// [ReadWait.Late].
+func (w *ReadWait) BeginWithin(d time.Duration) bool {
+	return w.begin(w.sys.clock.at(time.Now().Add(d)))
+}
+
+func (w *ReadWait) begin(due time.Duration) bool {
 	if w.file == nil {
 		return false
 	}
 	w.sys.tasks.begin(w.owner)
-	if !w.sys.readiness.begin(w) {
+	if !w.sys.readiness.begin(w, due) {
 		w.sys.tasks.end(w.owner)
 		return false
 	}
@@ -67,6 +80,13 @@ func (w *ReadWait) Cancel() bool {
 
 // Wake runs ready now if the wait is open.
 func (w *ReadWait) Wake() { w.sys.readiness.wake(w.newest()) }
+
+// Late reports whether ready runs because the time of BeginWithin has passed. It is for ready only.
+func (w *ReadWait) Late() bool {
+	w.sys.readiness.mu.Lock()
+	defer w.sys.readiness.mu.Unlock()
+	return w.due == late
+}
 
 func (w *ReadWait) newest() uint64 {
 	w.sys.readiness.mu.Lock()
@@ -93,10 +113,13 @@ type readiness struct {
 	last   uint64
 	poller poller // nil before the first wait
 	closed bool
+
+	bell *time.Timer   // nil before the first wait with a limit
+	next time.Duration // when it rings, by the system's clock; 0 while it is still
 }
 
-// begin opens a wait, unless its file cannot be waited for.
-func (r *readiness) begin(w *ReadWait) bool {
+// begin opens a wait, unless its file cannot be waited for. Due 0 is no limit.
+func (r *readiness) begin(w *ReadWait, due time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.poller == nil && !r.start(&w.sys.workers) {
@@ -106,9 +129,51 @@ func (r *readiness) begin(w *ReadWait) bool {
 	if r.poller.add(w.file, r.last) != nil {
 		return false
 	}
-	w.id = r.last
+	w.id, w.due = r.last, due
 	r.waits[w.id] = w
+	if due > 0 && (r.next == 0 || due < r.next) {
+		r.ringAt(&w.sys.clock, due)
+	}
 	return true
+}
+
+// ringAt sets the bell. The lock is held.
+func (r *readiness) ringAt(k *clock, due time.Duration) {
+	r.next = due
+	if wait := due - k.now(); r.bell == nil {
+		r.bell = time.AfterFunc(wait, func() { r.expire(k) })
+	} else {
+		r.bell.Reset(wait)
+	}
+}
+
+// seldom is the time between two rings of the bell, each of which looks at all waits.
+const seldom = time.Second
+
+// expire wakes the waits whose time has passed.
+func (r *readiness) expire(k *clock) {
+	r.mu.Lock()
+	now := k.now()
+	var over []*ReadWait
+	first := forever
+	for id, w := range r.waits {
+		switch {
+		case w.due == 0:
+		case w.due <= now:
+			over = append(over, r.take(id))
+			w.due = late
+		default:
+			first = min(first, w.due)
+		}
+	}
+	r.next = 0
+	if first < forever && !r.closed {
+		r.ringAt(k, max(first, now+seldom))
+	}
+	r.mu.Unlock()
+	for _, w := range over {
+		w.run()
+	}
 }
 
 // start makes the poller, if there is one.
@@ -131,6 +196,11 @@ func (r *readiness) start(workers *workers) bool {
 func (r *readiness) end(id uint64) *ReadWait {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.take(id)
+}
+
+// take is end under the lock.
+func (r *readiness) take(id uint64) *ReadWait {
 	w := r.waits[id]
 	if w != nil {
 		delete(r.waits, id)
@@ -141,14 +211,22 @@ func (r *readiness) end(id uint64) *ReadWait {
 
 func (r *readiness) wake(id uint64) {
 	if w := r.end(id); w != nil {
-		w.sys.workers.run(job{runner: function(w.ready), system: w.sys, owner: w.owner})
+		w.run()
 	}
+}
+
+// run runs ready, as the task that the wait was.
+func (w *ReadWait) run() {
+	w.sys.workers.run(job{runner: function(w.ready), system: w.sys, owner: w.owner})
 }
 
 // close ends the poller, and wakes the waits that are left.
 func (r *readiness) close() {
 	r.mu.Lock()
 	r.closed = true
+	if r.bell != nil {
+		r.bell.Stop()
+	}
 	p := r.poller
 	left := slices.Collect(maps.Keys(r.waits))
 	r.mu.Unlock()

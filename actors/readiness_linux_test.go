@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -295,6 +296,41 @@ func TestReadWaitAgain(t *testing.T) {
 	w.Close()
 	if err := <-ended; err != io.EOF || got != rounds+1 {
 		t.Errorf("ready ran %d times, want %d, and the last got %v", got, rounds+1, err)
+	}
+	noTask(t, sys)
+}
+
+// TestReadWaitWithin: a wait with a limit ends with it at the latest, and its function can tell; it may wait
+// again, with a limit or without one.
+func TestReadWaitWithin(t *testing.T) {
+	sys := startReal(t)
+	r, w := osPipe(t)
+	ran := make(chan bool)
+	var wait *actors.ReadWait
+	wait = sys.NewReadWait("test", r, func() { ran <- wait.Late() })
+	short := func() bool { return wait.BeginWithin(time.Millisecond) }
+	long := func() bool { return wait.BeginWithin(time.Hour) }
+	for i, round := range []struct {
+		begin func() bool
+		act   func()
+		late  bool
+	}{
+		{long, wait.Wake, false},
+		{short, func() {}, true},
+		{wait.Begin, wait.Wake, false},
+		{short, func() {}, true},
+		{long, func() { w.Close() }, false},
+	} {
+		if !round.begin() {
+			t.Fatalf("round %d: the wait did not begin", i)
+		}
+		round.act()
+		if late := <-ran; late != round.late {
+			t.Errorf("round %d: Late returned %v", i, late)
+		}
+		if wait.Cancel() {
+			t.Errorf("round %d: the wait is open after its function ran", i)
+		}
 	}
 	noTask(t, sys)
 }

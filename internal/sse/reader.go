@@ -111,6 +111,16 @@ func (r *Reader) SkipLong() { r.skips = true }
 // and then holds little more than src; the next call goes on. Within an event src is read again.
 func (r *Reader) PauseOn(err error) { r.pause = err }
 
+// Place is where a reader pauses in its stream. The zero Place is the beginning.
+type Place struct{ started, skipLF bool }
+
+// Place returns where the reader is when Next has returned the error of PauseOn. With it another reader of
+// the same source goes on, so that a stream on which nothing comes needs none.
+func (r *Reader) Place() Place { return Place{r.started, r.skipLF} }
+
+// GoOn makes a new reader begin at p.
+func (r *Reader) GoOn(p Place) { r.started, r.skipLF = p.started, p.skipLF }
+
 // Next returns the next event that has data, an id or a retry, even if its data
 // is empty (WIRE-11). It returns an event as soon as its last line is there.
 //

@@ -396,14 +396,15 @@ func (s *steps) Read(p []byte) (int, error) {
 }
 
 // A pause of the source loses nothing, wherever it comes; between events the reader then
-// holds no buffer.
+// holds no buffer, and another may go on.
 func TestPause(t *testing.T) {
 	pause := errors.New("pause")
 	stream := "\ufeffdata: one\r\n\r\n: comment\n\nid: 7\ndata: two\ndata: lines\n\nretry: 5\n\ndata: " + strings.Repeat("x", 3000) + "\r\rdata:3\n\n"
 	want, _ := reference(stream)
-	for size := 1; size < 50; size++ {
+	for n := 2; n < 100; n++ {
+		size, others := n/2, n%2 == 1
 		rest, paused := stream, false
-		r := NewReader(sourceFunc(func(p []byte) (int, error) {
+		source := sourceFunc(func(p []byte) (int, error) {
 			if paused = !paused; paused {
 				return 0, pause
 			}
@@ -413,7 +414,8 @@ func TestPause(t *testing.T) {
 			n := copy(p, rest[:min(size, len(rest))])
 			rest = rest[n:]
 			return n, nil
-		}), 0)
+		})
+		r := NewReader(source, 0)
 		r.PauseOn(pause)
 		var got []Event
 		var err error
@@ -426,6 +428,12 @@ func TestPause(t *testing.T) {
 			}
 			if r.buf != nil {
 				t.Fatalf("pieces of %d bytes: a pause holds a buffer", size)
+			}
+			if others {
+				place := r.Place()
+				r = NewReader(source, 0)
+				r.PauseOn(pause)
+				r.GoOn(place)
 			}
 		}
 		if err != io.EOF || !reflect.DeepEqual(got, want) {

@@ -33,8 +33,7 @@ func (l *Link) ListenGET() {
 		return
 	}
 	l.listening = true
-	l.own = &ownStream{link: l, n: -1, cursor: cursor{retry: defaultRetry}, end: func(error) {}}
-	l.own.alarm = time.AfterFunc(quietTime, l.own.quiet)
+	l.own = &ownStream{link: l, n: -1, cursor: cursor{retry: defaultRetry}}
 	if l.wantsGET = l.held; !l.held {
 		l.openOwn()
 	}
@@ -47,43 +46,42 @@ func (l *Link) ListenGET() {
 //	   └───────────┴──────────┴────────┘  until the server does not want it, or the link ends
 //
 // One goroutine carries it, and none while it is parked: then the system waits for the
-// connection.
+// connection, and the stream has no reader and no timer.
 type ownStream struct {
 	link *Link
 	cursor
 	n     int         // connections in a row that have brought nothing; -1 before the first
-	alarm *time.Timer // rings when nothing has come for long
+	alarm *time.Timer // rings when nothing has come for long; nil if no goroutine waits for the server
 
-	// Of a connection; nil without one.
-	body  io.Closer
-	in    *sse.Reader
-	conn  *httpguard.Stream // that can be waited for; else nil
-	live  bool              // it has brought an event
-	woken bool              // it was parked, and has brought no message since
+	// Of a connection.
+	live  bool      // it has brought an event
+	woken bool      // it was parked, and has brought no message since
+	place sse.Place // where the next reader begins
 
 	// Under the lock of the link.
-	end  func(error) // ends what the goroutine is at, and the connection
-	wait Wait        // nil unless the stream is parked
+	body io.ReadCloser // of the connection, an [httpguard.Stream] if it can be waited for; nil without one
+	end  func(error)   // ends what the goroutine is at, and the connection; nil if to close the body does
+	wait Wait          // nil unless the stream is parked
 }
 
 // listen carries the stream until it is parked, or over.
 func (s *ownStream) listen() {
 	defer s.link.done()
 	for again := true; again && s.link.passes(); {
-		if s.in == nil {
+		if s.body == nil {
 			if s.n >= 0 && !s.pause() {
 				break
 			}
 			again = s.ask()
 		}
-		if s.in != nil && s.read() {
+		if s.body != nil && s.read() {
 			return
 		}
 		if s.n++; s.live {
 			s.n, s.live = 0, false
 		}
 	}
-	s.alarm.Stop()
+	s.still()
 	s.link.mu.Lock()
 	s.link.own = nil
 	s.link.mu.Unlock()
@@ -92,24 +90,54 @@ func (s *ownStream) listen() {
 // begin returns the context of a step of the goroutine.
 func (s *ownStream) begin() context.Context {
 	ctx, end := context.WithCancelCause(context.Background())
-	s.ends(end)
+	s.at(nil, end)
 	return ctx
 }
 
-// ends says how what the goroutine is at is ended, which is done at once if the link has ended.
-func (s *ownStream) ends(end func(error)) {
+// at says what the goroutine is at, and how that is ended, which is done at once if the link has ended.
+func (s *ownStream) at(body io.ReadCloser, end func(error)) {
 	s.link.mu.Lock()
-	s.end = end
+	s.body, s.end = body, end
 	over := s.link.over
 	s.link.mu.Unlock()
 	if over {
-		end(errClosed)
+		s.abort(errClosed)
+	}
+}
+
+// abort ends what the goroutine is at, and the connection.
+func (s *ownStream) abort(why error) {
+	s.link.mu.Lock()
+	body, end := s.body, s.end
+	s.link.mu.Unlock()
+	switch {
+	case end != nil:
+		end(why)
+	case body != nil:
+		body.Close()
+	}
+}
+
+// expect sets the alarm: something is to come from the server.
+func (s *ownStream) expect() {
+	if s.alarm == nil {
+		s.alarm = time.AfterFunc(quietTime, func() { s.abort(errQuiet) })
+	} else {
+		s.alarm.Reset(quietTime)
+	}
+}
+
+// still takes the alarm back.
+func (s *ownStream) still() {
+	if s.alarm != nil {
+		s.alarm.Stop()
+		s.alarm = nil
 	}
 }
 
 // pause waits before the next connection, and reports false if the link has ended.
 func (s *ownStream) pause() bool {
-	s.alarm.Stop()
+	s.still()
 	wait := max(s.retry, minBackoff, backoff(s.n-1))
 	if s.n >= manyRefusals && s.refused {
 		wait = quietTime
@@ -121,7 +149,7 @@ func (s *ownStream) pause() bool {
 func (s *ownStream) ask() (again bool) {
 	l, before := s.link, s.n >= 0
 	ctx := s.begin()
-	s.alarm.Reset(quietTime)
+	s.expect()
 	resp, err := l.get(httpguard.Lasting(httpguard.Unattended(ctx)), s.last)
 	l.letGo()
 	if err != nil {
@@ -163,105 +191,110 @@ func (s *ownStream) ask() (again bool) {
 
 // connected begins to read an answer.
 func (s *ownStream) connected(resp *http.Response) {
-	body := httpguard.Body(resp, -1)
-	if s.conn = httpguard.StreamOf(resp); s.conn != nil {
-		body = s.conn
-		s.ends(func(error) { body.Close() })
-		if s.woken = s.link.opts.WhenReadable != nil; s.woken {
-			s.conn.Idle(wokenTime)
-		}
+	s.place = sse.Place{}
+	stream := httpguard.StreamOf(resp)
+	if stream == nil {
+		s.at(httpguard.Body(resp, -1), s.end)
+		return
 	}
-	s.body = body
-	s.in = sse.NewReader(&alarmed{body, s.alarm}, s.link.opts.MaxMessage)
-	s.in.SkipLong()
-	s.in.PauseOn(httpguard.ErrIdle)
+	s.at(stream, nil)
+	if s.woken = s.link.opts.WhenReadable != nil; s.woken {
+		stream.Idle(wokenTime)
+	}
 }
 
 // read reads a connection until the stream is parked, which it reports, or to its end.
 func (s *ownStream) read() (parked bool) {
 	l := s.link
+	stream, _ := s.body.(*httpguard.Stream)
+	in := sse.NewReader((*alarmed)(s), l.opts.MaxMessage)
+	in.SkipLong()
+	in.PauseOn(httpguard.ErrIdle)
+	in.GoOn(s.place)
 	for {
-		events, _, err := s.events(s.in, s.skip, func(frame []byte) bool {
+		events, _, err := s.events(in, s.skip, func(frame []byte) bool {
 			if s.woken {
 				s.woken = false
-				s.conn.Idle(parkTime) // more may follow
+				stream.Idle(parkTime) // more may follow
 			}
 			s.received(frame)
 			return false
 		})
 		s.live = s.live || events > 0
-		if err == httpguard.ErrIdle && s.park() {
-			return true // another goroutine may have it already
-		}
 		if err == httpguard.ErrIdle {
-			s.conn.Idle(0)
+			s.place = in.Place()
+			if s.park(stream) {
+				return true // another goroutine may have it already
+			}
+			stream.Idle(0)
 			continue
 		}
 		if unusable(err) {
 			l.opts.Log.Warn("the server's own stream cannot be read", "error", err)
 		}
 		s.body.Close()
-		s.end(nil)
-		s.body, s.in, s.conn, s.woken = nil, nil, nil, false
+		s.abort(nil)
+		s.at(nil, nil)
+		s.woken = false
 		return false
 	}
 }
 
 // park lets the system wait for the connection, and reports false if it does not. Else the
 // goroutine that calls it has no more to do with the stream.
-func (s *ownStream) park() bool {
+func (s *ownStream) park(stream *httpguard.Stream) bool {
 	l := s.link
+	alarm := s.alarm
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s.alarm = nil // before another goroutine can have the stream
 	if l.over {
+		alarm.Stop()
 		return true
 	}
-	wait, ok := l.opts.WhenReadable(l.owner, s.conn, s.wake)
-	if ok {
-		s.wait = wait
+	wait, ok := l.opts.WhenReadable(l.owner, stream, quietTime, s.wake)
+	if !ok {
+		s.alarm = alarm
+		return false
 	}
-	return ok
+	if s.wait = wait; !alarm.Stop() {
+		wait.Wake() // it has just rung
+	}
+	return true
 }
 
 // wake goes on with a stream that is parked.
 func (s *ownStream) wake() {
 	l := s.link
 	l.mu.Lock()
-	parked := s.wait != nil // else the link has ended
-	if parked {
+	wait := s.wait // nil if the link has ended
+	if wait != nil {
 		s.wait = nil
 		l.tasks++
 	}
 	l.mu.Unlock()
-	if parked {
-		s.woken = true
-		s.conn.Idle(wokenTime)
-		s.listen()
+	if wait == nil {
+		return
 	}
-}
-
-// quiet ends a connection on which nothing has come for long: it may be half open.
-func (s *ownStream) quiet() {
-	s.link.mu.Lock()
-	end, wait := s.end, s.wait
-	s.link.mu.Unlock()
-	end(errQuiet)
-	if wait != nil {
-		wait.Wake()
+	if wait.Late() { // the connection may be half open
+		s.abort(errQuiet)
 	}
+	s.woken = true
+	s.body.(*httpguard.Stream).Idle(wokenTime)
+	s.expect()
+	s.listen()
 }
 
 // stop ends the stream with its link.
 func (s *ownStream) stop() {
 	s.link.mu.Lock()
-	end, wait := s.end, s.wait
+	wait := s.wait
 	s.wait = nil
 	s.link.mu.Unlock()
 	if wait != nil {
 		wait.Cancel() // before the connection is closed
 	}
-	end(errClosed)
-	s.alarm.Stop()
+	s.abort(errClosed)
 }
 
 // skip is told of a message of the server's own stream that was too long.
@@ -294,16 +327,13 @@ func (s *ownStream) received(frame []byte) {
 	}
 }
 
-// alarmed puts an alarm off with every read.
-type alarmed struct {
-	io.Reader
-	alarm *time.Timer
-}
+// alarmed is the body of a stream, whose alarm it puts off with every read.
+type alarmed ownStream
 
 func (a *alarmed) Read(dst []byte) (int, error) {
-	n, err := a.Reader.Read(dst)
+	n, err := a.body.Read(dst)
 	if n > 0 {
-		a.alarm.Reset(quietTime)
+		(*ownStream)(a).expect()
 	}
 	return n, err
 }

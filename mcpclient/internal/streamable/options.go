@@ -54,10 +54,10 @@ type Options struct {
 	Client *http.Client
 	// Go runs f on a goroutine that the system counts.
 	Go func(owner string, f func())
-	// WhenReadable runs ready on a goroutine, once conn can be read, or reports false if it does
-	// not wait for such a connection. Nil waits for none: then each event stream keeps a
-	// goroutine.
-	WhenReadable func(owner string, conn syscall.Conn, ready func()) (Wait, bool)
+	// WhenReadable runs ready on a goroutine, once conn can be read or within has passed, or reports
+	// false if it does not wait for such a connection. Nil waits for none: then each event stream
+	// keeps a goroutine.
+	WhenReadable func(owner string, conn syscall.Conn, within time.Duration, ready func()) (Wait, bool)
 	// Name is the server's, for owners of goroutines.
 	Name string
 	// Log takes structured logs. Nil discards them.
@@ -89,6 +89,8 @@ type Wait interface {
 	Cancel() bool
 	// Wake runs its function now, unless the wait has ended.
 	Wake()
+	// Late reports, to its function, whether that runs because the time has passed.
+	Late() bool
 }
 
 func (o Options) withDefaults() Options {

@@ -34,9 +34,11 @@ type waits struct {
 type wait struct {
 	of    *waits
 	ready func()
+	limit *time.Timer
+	late  bool
 }
 
-func (s *waits) whenReadable(_ string, _ syscall.Conn, ready func()) (streamable.Wait, bool) {
+func (s *waits) whenReadable(_ string, _ syscall.Conn, within time.Duration, ready func()) (streamable.Wait, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse {
@@ -45,8 +47,14 @@ func (s *waits) whenReadable(_ string, _ syscall.Conn, ready func()) (streamable
 	if s.open != nil {
 		panic("a connection has two waits")
 	}
-	s.open = &wait{s, ready}
-	return s.open, true
+	w := &wait{of: s, ready: ready}
+	w.limit = time.AfterFunc(within, func() {
+		if w.late = true; w.take() {
+			ready()
+		}
+	})
+	s.open = w
+	return w, true
 }
 
 // take ends a wait that is open.
@@ -57,8 +65,11 @@ func (w *wait) take() bool {
 		return false
 	}
 	w.of.open = nil
+	w.limit.Stop()
 	return true
 }
+
+func (w *wait) Late() bool { return w.late }
 
 func (w *wait) Cancel() bool {
 	if !w.take() {
@@ -284,8 +295,9 @@ func TestParkedInTheSystem(t *testing.T) {
 			sink.react = func(frame string) { came <- frame }
 			l := streamable.New(streamable.Options{
 				URL: u, Client: httpguard.NewClient(&o), Sink: sink, Go: sys.Go, Name: "x",
-				WhenReadable: func(owner string, conn syscall.Conn, ready func()) (streamable.Wait, bool) {
-					w, ok := sys.WhenReadable(owner, conn, ready)
+				WhenReadable: func(owner string, conn syscall.Conn, within time.Duration, ready func()) (streamable.Wait, bool) {
+					w := sys.NewReadWait(owner, conn, ready)
+					ok := w.BeginWithin(within)
 					parked <- ok
 					if !ok {
 						t.Error("the system does not wait for the connection")

@@ -204,9 +204,10 @@ func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
 	return newPooled(link, client), nil
 }
 
-// whenReadable is [actors.System.WhenReadable].
-func (o *Options) whenReadable(owner string, conn syscall.Conn, ready func()) (streamable.Wait, bool) {
-	return o.System.WhenReadable(owner, conn, ready)
+// whenReadable is [actors.System.WhenReadable] with a limit.
+func (o *Options) whenReadable(owner string, conn syscall.Conn, within time.Duration, ready func()) (streamable.Wait, bool) {
+	w := o.System.NewReadWait(owner, conn, ready)
+	return w, w.BeginWithin(within)
 }
 
 // dialed keeps what an attempt with the old transport has shown, and returns its error.
