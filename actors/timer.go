@@ -62,6 +62,14 @@ func (t *Timer) Clear() {
 	}
 }
 
+// End clears the timer and takes it off the clock, which keeps one that is only cleared until it would have
+// rung. It may be set again. A nil timer has ended.
+func (t *Timer) End() {
+	if t != nil && t.rings != 0 {
+		t.still()
+	}
+}
+
 func (t *Timer) clock() *clock { return &t.c.System().clock }
 
 // link puts the timer into its incarnation's list.

@@ -95,6 +95,34 @@ func TestTimer(t *testing.T) {
 			})
 			time.Sleep(time.Second)
 		}, []string{"a@20"}},
+		{"ended", func(t *testing.T, ref actors.Ref) {
+			var timer *actors.Timer
+			run(t, ref, func(c *actors.Context) {
+				timer = c.NewTimer("a")
+				timer.End() // and this does nothing
+				c.After(10*ms, "b")
+				timer.Set(10 * ms)
+				c.After(10*ms, "c")
+			})
+			run(t, ref, func(*actors.Context) { timer.End(); timer.End() })
+		}, []string{"b@10", "c@10"}},
+		{"ended and set while its ring waits in the mailbox", func(t *testing.T, ref actors.Ref) {
+			run(t, ref, func(c *actors.Context) {
+				timer := c.NewTimer("a")
+				timer.Set(10 * ms)
+				time.Sleep(20 * ms)
+				timer.End()
+				timer.Set(30 * ms)
+			})
+		}, []string{"a@50"}},
+		{"ended while its ring waits in the mailbox", func(t *testing.T, ref actors.Ref) {
+			run(t, ref, func(c *actors.Context) {
+				timer := c.NewTimer("a")
+				timer.Set(10 * ms)
+				time.Sleep(20 * ms)
+				timer.End()
+			})
+		}, nil},
 		{"cleared and set", func(t *testing.T, ref actors.Ref) {
 			run(t, ref, func(c *actors.Context) {
 				timer := c.NewTimer("a")

@@ -62,7 +62,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	o := opts.withDefaults()
 	o.Serial = o.Serial || server.Serial
 	c := &Client{server: definitions.Of(server), opts: filledIn.Of(o), consent: consent.None()}
-	c.eras, c.pool = cmp.Or(o.eras, negotiate.NewEras()), cmp.Or(o.pool, new(asks.HostLimit))
+	c.eras, c.pool = cmp.Or(o.eras, new(negotiate.Eras)), cmp.Or(o.pool, new(asks.HostLimit))
 	c.requests, c.tools, c.changes, c.dialing, c.incoming = requests{c}, toolCalls{c}, changes{c}, dialing{c}, incoming{c}
 	c.sys = c.opts.System
 	if c.sys == nil {

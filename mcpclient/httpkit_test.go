@@ -140,7 +140,7 @@ func webBubble(t *testing.T, answer func(http.ResponseWriter, *posted), f func(t
 	synctest.Test(t, func(t *testing.T) {
 		s := &webServer{answer: answer, begin: time.Now()}
 		client := memhttp.Serve(t, s)
-		f(t, s, &Options{System: newSystem(t), httpClient: client, eras: negotiate.NewEras()})
+		f(t, s, &Options{System: newSystem(t), httpClient: client, eras: new(negotiate.Eras)})
 	})
 }
 

@@ -161,7 +161,7 @@ func TestSlowModernServer(t *testing.T) {
 					}
 				}
 			}
-			opts := &Options{System: newSystem(t), eras: negotiate.NewEras(), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
+			opts := &Options{System: newSystem(t), eras: new(negotiate.Eras), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
 			c, err := Dial(t.Context(), Command("x"), opts)
 			if err != nil {
 				t.Fatal(err)
@@ -222,7 +222,7 @@ func TestVerdictIsKept(t *testing.T) {
 				}
 			}
 		}
-		opts := &Options{System: newSystem(t), eras: negotiate.NewEras(), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
+		opts := &Options{System: newSystem(t), eras: new(negotiate.Eras), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
 		dial := func(args ...string) *Info {
 			c, err := Dial(t.Context(), Command("x", args...), opts)
 			if err != nil {

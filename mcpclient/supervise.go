@@ -19,7 +19,7 @@ import (
 // servers of one name; a server that does not start is not: see [Host.Servers].
 // The host must be closed.
 func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
-	h := &Host{sys: sys, opts: opts.withDefaults(), eras: negotiate.NewEras()}
+	h := &Host{sys: sys, opts: opts.withDefaults(), eras: new(negotiate.Eras)}
 	h.pins = pins.New(h.opts.Pins)
 	if h.opts.Like != nil {
 		h.eras, h.opts.Like = h.opts.Like.eras, nil

@@ -34,7 +34,7 @@ type actor struct {
 	waiters   []*actors.Reply[struct{}] // of Connect
 
 	backoff  *backoff.ExponentialBackOff // nil since the connection was stable
-	clock    *actors.Timer               // the end of the attempt under way, or of the pause
+	clock    *actors.Timer               // the end of the attempt under way, or of the pause; nil without either
 	failures int32                       // attempts that failed since the connection was stable
 	redials  int32                       // at once, in a row
 	lastErr  error
@@ -100,7 +100,6 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		self := c.Self()
 		a.conn.calls.Bind(self)
 		a.conn.ref.Store(&self) // not by Start alone: the first transport may be lost before it returns
-		a.clock = c.NewTimer(clockDue{})
 		if o := &a.conn.opts; o.Ping != nil {
 			a.pings = c.NewTimer(pingDue{})
 		}
@@ -250,7 +249,7 @@ func (a *actor) dial(c *actors.Context) {
 	a.session = newSession(a.conn)
 	a.conn.session.Store(a.session)
 	a.to(Dialing)
-	a.clock.Set(a.conn.opts.ConnectTimeout)
+	a.setClock(c, a.conn.opts.ConnectTimeout)
 	ref, err := c.Spawn(transportSpec(a.conn, a.session, c.Self()))
 	if err != nil { // the system shuts down
 		a.session.attach(nil, err)
@@ -274,7 +273,7 @@ func (a *actor) negotiating(c *actors.Context) {
 }
 
 func (a *actor) ready() {
-	a.clock.Clear()
+	a.endClock()
 	a.lastErr = nil
 	a.misses = 0
 	a.nextPing()
@@ -308,7 +307,7 @@ func (a *actor) fail(c *actors.Context, err error) {
 		a.refused(c, err)
 	default:
 		a.failures++
-		a.pause(err)
+		a.pause(c, err)
 	}
 }
 
@@ -354,15 +353,28 @@ func (a *actor) giveUpWait() {
 }
 
 // pause waits before the next attempt.
-func (a *actor) pause(err error) {
+func (a *actor) pause(c *actors.Context, err error) {
 	a.conn.calls.NotYet(err)
 	if a.failures >= a.conn.opts.PatientFor {
 		a.conn.calls.Unavailable(err)
 	}
 	a.redials = 0
 	a.to(Backoff)
-	a.clock.Set(a.nextDelay())
+	a.setClock(c, a.nextDelay())
 	a.answer(err)
+}
+
+func (a *actor) setClock(c *actors.Context, d time.Duration) {
+	if a.clock == nil {
+		a.clock = c.NewTimer(clockDue{})
+	}
+	a.clock.Set(d)
+}
+
+// endClock leaves nothing of the clock: a connection that is ready needs none.
+func (a *actor) endClock() {
+	a.clock.End()
+	a.clock = nil
 }
 
 // retryNow is the end of a pause.
@@ -378,7 +390,7 @@ func (a *actor) retryNow(c *actors.Context) {
 
 // drop ends what belongs to the current generation.
 func (a *actor) drop(err error) {
-	a.clock.Clear()
+	a.endClock()
 	a.noPing(err)
 	if a.negotiate != nil {
 		a.negotiate(err)
@@ -397,7 +409,7 @@ func (a *actor) drain(c *actors.Context) {
 		return
 	}
 	wasReady := a.state == Ready
-	a.clock.Clear()
+	a.endClock()
 	a.noPing(call.ErrClosed)
 	a.to(Closing)
 	a.answer(call.ErrClosed)
