@@ -215,12 +215,12 @@ func (c dialing) newWeb() (*weblink.Server, error) {
 			}
 		}
 	}
-	return weblink.New(weblink.Options{
-		Server: s.Name, URL: s.URL, Headers: s.Headers, HeadersFunc: s.HeadersFunc, Auth: auth, OldOnly: s.Transport == TransportSSE,
-		Client: c.opts.httpClient, System: c.sys, Log: c.log, MaxMessage: s.maxMessage(), TooLong: s.tooLong,
-		Denied: denied, WantsAuthorization: func(err error) bool { return errors.Is(err, ErrAuthRequired) },
-		Eras: c.eras, Changed: func() { c.status(c.conn.Status()) },
-	}), nil
+	return weblink.New(weblink.Options{Auth: auth, Log: c.log, Eras: c.eras, Changed: func() { c.status(c.conn.Status()) }, Definition: weblink.Definition{
+		Server: s.Name, URL: s.URL, Headers: s.Headers, HeadersFunc: s.HeadersFunc, OldOnly: s.Transport == TransportSSE,
+		Client: c.opts.httpClient, System: c.sys, MaxMessage: s.maxMessage(),
+		TooLong: func(server string, max int, certain bool) error { return &MessageTooLongError{server, max, certain} },
+		Denied:  denied, WantsAuthorization: func(err error) bool { return errors.Is(err, ErrAuthRequired) },
+	}}), nil
 }
 
 // pingTimeout is how long a ping of [Options].PingEvery waits for its answer, at most.

@@ -24,8 +24,12 @@ type Set[T any] struct {
 // string or function that is equal but another one just makes another copy.
 func (s *Set[T]) Of(v T) *T {
 	// What the other copy holds is alive, and so has no address that is meant by another pointer of v.
-	return s.OfEqual(v, func(a, b *T) bool { return bytes.Equal(memory(a), memory(b)) })
+	return s.OfEqual(v, Same)
 }
+
+// Same reports whether *a and *b are the same in the sense of [Set.Of]. That means something only as long as
+// what both hold is alive.
+func Same[T any](a, b *T) bool { return bytes.Equal(memory(a), memory(b)) }
 
 // OfEqual is [Set.Of] where equal says what is the same.
 func (s *Set[T]) OfEqual(v T, equal func(a, b *T) bool) *T {

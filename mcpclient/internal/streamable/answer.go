@@ -122,14 +122,14 @@ func (p *post) message(frame []byte) {
 		p.answered = true
 		l.forget(p)
 	case !asks && !m.ID.IsZero():
-		l.opts.Log.Warn("ignoring an answer on the stream of another request", "method", p.method)
+		l.log.Warn("ignoring an answer on the stream of another request", "method", p.method)
 		p.fault = errForeign
 		return
 	case err != nil:
 		p.fault = err
 	}
 	if l.passes() {
-		l.opts.Sink.FrameOf(p.id, frame)
+		l.sink.FrameOf(p.id, frame)
 	}
 }
 
@@ -140,21 +140,21 @@ func (p *post) refused(resp *http.Response) {
 	defer limit.Stop()
 	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header)}
 	var answer mcp.Message
-	frame := l.server.page(resp, l.SessionID(), status, &answer)
+	frame := l.page(resp, l.SessionID(), status, &answer)
 	own := frame != nil && p.kind == mcp.KindRequest && answer.ID == p.id
 	unknown := answer.Kind == mcp.KindError && answer.Error.Code == mcp.CodeMethodNotFound
 	changed := p.otherEra(status, own) && l.outdated(p) // before the caller hears of it, and asks again
 	switch {
 	case status.Status == http.StatusUnauthorized, status.Status == http.StatusForbidden:
-		p.reject(status, l.server.denied(resp, l.SessionID(), status, p.denied))
+		p.reject(status, l.denied(resp, l.SessionID(), status, p.denied))
 	case p.gone(status, own, unknown):
-		l.opts.Log.Debug("the session is gone", "method", p.method)
+		l.log.Debug("the session is gone", "method", p.method)
 		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, ErrSession))
 		l.sessionLost()
 	case own && p.method != mcp.MethodInitialize: // SHM-13; what refuses a handshake is known by its status too (ERA-02)
 		p.answered = true
 		if l.forget(p) {
-			l.opts.Sink.FrameOf(p.id, frame)
+			l.sink.FrameOf(p.id, frame)
 		}
 	default:
 		p.reject(status, status)
@@ -202,7 +202,7 @@ func (p *post) reject(status *StatusError, err error) {
 		p.refuse(status.Status, err)
 		return
 	}
-	p.link.opts.Log.Warn("the server does not take a message", "method", p.method, "kind", p.kind.String(), "error", err)
+	p.link.log.Warn("the server does not take a message", "method", p.method, "kind", p.kind.String(), "error", err)
 }
 
 // mediaType returns the type of a body without its parameters, in lower case.

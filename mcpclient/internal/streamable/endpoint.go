@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -12,7 +13,11 @@ import (
 )
 
 // endpoint is where requests go: it proves who sends them, and reads what refuses them.
-type endpoint struct{ opts *Options }
+type endpoint struct {
+	opts *Server // of all links to it: not to be changed
+	log  *slog.Logger
+	auth httpguard.Auth
+}
 
 // transport is that of the client: a POST follows no redirect.
 func (e *endpoint) transport() http.RoundTripper {
@@ -31,7 +36,7 @@ func (e *endpoint) authorized(ctx context.Context, method string, header http.He
 			Method: method, URL: e.opts.URL, Host: e.opts.URL.Host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		}).WithContext(ctx)
-		if err := httpguard.Authorize(ctx, e.opts.Auth, req, header); err != nil {
+		if err := httpguard.Authorize(ctx, e.auth, req, header); err != nil {
 			return nil, fmt.Errorf("authorizing the request: %w", err)
 		}
 		resp, err := send(req)
@@ -47,9 +52,9 @@ func (e *endpoint) authorized(ctx context.Context, method string, header http.He
 
 // renewed reports whether a refused request is to be sent once more; the error says why not.
 func (e *endpoint) renewed(ctx context.Context, req *http.Request, resp *http.Response, refusals *httpguard.Refusals) (bool, error) {
-	again, err := refusals.Again(ctx, e.opts.Auth, req, resp)
+	again, err := refusals.Again(ctx, e.auth, req, resp)
 	if err != nil {
-		e.opts.Log.Debug("the server refuses a request, and there is nothing new to prove who sends it", "status", resp.StatusCode, "error", err)
+		e.log.Debug("the server refuses a request, and there is nothing new to prove who sends it", "status", resp.StatusCode, "error", err)
 	}
 	return again && err == nil, err
 }

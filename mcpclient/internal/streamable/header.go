@@ -39,9 +39,9 @@ type headers struct {
 }
 
 // newHeaders makes the headers that all messages of a version and a session have.
-func newHeaders(o *Options, v mcp.Version, session string) *headers {
-	base := make(http.Header, len(o.Header)+5)
-	for name, values := range o.Header {
+func newHeaders(configured http.Header, v mcp.Version, session string) *headers {
+	base := make(http.Header, len(configured)+5)
+	for name, values := range configured {
 		base[http.CanonicalHeaderKey(name)] = values
 	}
 	for _, name := range ours {

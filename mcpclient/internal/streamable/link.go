@@ -3,6 +3,7 @@ package streamable
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 	"weak"
@@ -15,22 +16,22 @@ import (
 // Link is a [mcp.Link] to one endpoint. All its methods may be used from any
 // goroutine.
 type Link struct {
-	opts   Options
-	server endpoint
-	owner  string
+	endpoint
+	sink    mcp.CallSink
+	trouble func(text string)
 
-	mu     sync.Mutex    // guards the fields below it, nothing is sent under it: each request has its goroutine, and Send starts it without a message in between
-	tasks  int           // goroutines
-	idle   chan struct{} // closed when there are none; nil if no goroutine waits
-	closed chan struct{} // closed when Close is done; nil before it is called
+	mu      sync.Mutex    // guards the fields below it, nothing is sent under it: each request has its goroutine, and Send starts it without a message in between
+	tasks   int32         // goroutines
+	running int32         // of them, those of requests
+	idle    chan struct{} // closed when there are none; nil if no goroutine waits
+	closed  chan struct{} // closed when Close is done; nil before it is called
 
 	version mcp.Version // "" before it is agreed on
 	session string
 	headers weak.Pointer[headers] // of both; an idle link does without them
 
-	posts   posts // requests that have no answer yet
-	running int   // of them, those that have a goroutine
-	line    *line // nil if nothing is in line
+	posts posts // requests that have no answer yet
+	line  *line // nil if nothing is in line
 
 	own     *ownStream  // nil before and after
 	opening *time.Timer // until held requests go, though the stream is not open; else nil
@@ -69,9 +70,29 @@ func (l *Link) tidy() {
 }
 
 // New returns a link. Nothing is sent before the first message.
-func New(opts Options) *Link {
-	l := &Link{opts: opts.withDefaults(), owner: "HTTP of " + opts.Name}
-	l.server = endpoint{&l.opts}
+func New(opts Options) *Link { return NewServer(opts).Link(opts) }
+
+// Server is what the links to one server have in common.
+type Server struct {
+	Options // filled in, without those of a link
+	owner   string
+}
+
+// NewServer returns the server of links with the options, but for those that [Server.Link] takes.
+func NewServer(opts Options) *Server {
+	opts.Sink, opts.Log, opts.Auth, opts.Trouble = nil, nil, nil, nil
+	return &Server{opts.withDefaults(), "HTTP of " + opts.Name}
+}
+
+// Link is [New], but of the options takes only Sink, Log, Auth and Trouble.
+func (s *Server) Link(opts Options) *Link {
+	l := &Link{endpoint: endpoint{s, opts.Log, opts.Auth}, sink: opts.Sink, trouble: opts.Trouble}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	if l.trouble == nil {
+		l.trouble = func(string) {}
+	}
 	return l
 }
 
@@ -79,7 +100,7 @@ func New(opts Options) *Link {
 func (l *Link) header() *headers {
 	h := l.headers.Value()
 	if h == nil {
-		h = newHeaders(&l.opts, l.version, l.session)
+		h = newHeaders(l.opts.Header, l.version, l.session)
 		l.headers = weak.Make(h)
 	}
 	return h
@@ -169,7 +190,7 @@ func (l *Link) request(m mcp.Outgoing) error {
 		l.speak(l.version, "") // the session is of a handshake that was refused: each begins without one (SHL-52)
 	}
 	p := newPost(l, m)
-	now := l.running < l.opts.MaxRequests && !l.held
+	now := int(l.running) < l.opts.MaxRequests && !l.held
 	if !now {
 		if n := l.inLine(); len(n.waiting) >= maxWaiting || n.bytes+len(p.body.frame) > maxQueuedBytes {
 			p.end(errClosed)
@@ -270,7 +291,7 @@ func (l *Link) letGo() {
 		return
 	}
 	l.held = false
-	for l.running < l.opts.MaxRequests && !l.closing {
+	for int(l.running) < l.opts.MaxRequests && !l.closing {
 		p := l.first()
 		if p == nil {
 			return
@@ -294,13 +315,13 @@ func (l *Link) forget(p *post) bool {
 // fail ends a request without an answer.
 func (l *Link) fail(p *post, err error) {
 	if l.forget(p) {
-		l.opts.Sink.Failed(p.id, err)
+		l.sink.Failed(p.id, err)
 	}
 }
 
 // lose ends the link for the connection. Close is still to come.
 func (l *Link) lose(err error) {
-	l.lost.Do(func() { l.opts.Sink.Lost(err) })
+	l.lost.Do(func() { l.sink.Lost(err) })
 }
 
 // sessionLost is a 404 to something that named the session: the connection begins a
@@ -331,7 +352,7 @@ func (l *Link) outdated(p *post) bool {
 // task runs f on a goroutine that Close waits for. The lock is held.
 func (l *Link) task(f func()) {
 	l.tasks++
-	l.opts.Go(l.owner, f)
+	l.opts.Go(l.opts.owner, f)
 }
 
 // done is the end of a task.

@@ -161,17 +161,17 @@ func (s *ownStream) ask() (again bool) {
 	}
 	s.refused = resp.StatusCode == http.StatusUnauthorized
 	if resp.StatusCode == http.StatusOK && mediaType(resp.Header) == typeStream {
-		l.opts.Trouble("")
+		l.trouble("")
 		s.connected(resp)
 		return true
 	}
 	defer resp.Body.Close()
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized: // what proves who we are may be good again later
-		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is tried again"))
+		l.trouble(fmt.Sprintf(refusedStream, l.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is tried again"))
 		return true
 	case status == http.StatusForbidden:
-		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is not tried again on this connection"))
+		l.trouble(fmt.Sprintf(refusedStream, l.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is not tried again on this connection"))
 		return false
 	case status/100 == 5, status == http.StatusTooManyRequests:
 		return true
@@ -184,7 +184,7 @@ func (s *ownStream) ask() (again bool) {
 		l.sessionLost()
 		return false
 	default: // SHL-20: 405, or what others say for it; a 404 may be all that there is for a GET
-		l.opts.Log.Debug("the server has no stream of its own", "status", status)
+		l.log.Debug("the server has no stream of its own", "status", status)
 		return false
 	}
 }
@@ -230,7 +230,7 @@ func (s *ownStream) read() (parked bool) {
 			continue
 		}
 		if unusable(err) {
-			l.opts.Log.Warn("the server's own stream cannot be read", "error", err)
+			l.log.Warn("the server's own stream cannot be read", "error", err)
 		}
 		s.body.Close()
 		s.abort(nil)
@@ -252,7 +252,7 @@ func (s *ownStream) park(stream *httpguard.Stream) bool {
 		alarm.Stop()
 		return true
 	}
-	wait, ok := l.opts.WhenReadable(l.owner, stream, quietTime, s.wake)
+	wait, ok := l.opts.WhenReadable(l.opts.owner, stream, quietTime, s.wake)
 	if !ok {
 		s.alarm = alarm
 		return false
@@ -300,7 +300,7 @@ func (s *ownStream) stop() {
 // skip is told of a message of the server's own stream that was too long.
 func (s *ownStream) skip(long *sse.TooLongError) {
 	l := s.link
-	if sink, ok := l.opts.Sink.(mcp.SkipSink); ok && l.passes() {
+	if sink, ok := l.sink.(mcp.SkipSink); ok && l.passes() {
 		sink.Skipped(long.Head, long.Tail, l.opts.TooLong)
 	}
 }
@@ -323,7 +323,7 @@ func (s *ownStream) received(frame []byte) {
 		l.mu.Unlock()
 	}
 	if l.passes() {
-		l.opts.Sink.Frame(frame)
+		l.sink.Frame(frame)
 	}
 }
 

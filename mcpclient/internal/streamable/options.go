@@ -96,13 +96,9 @@ type Wait interface {
 func (o Options) withDefaults() Options {
 	o.MaxMessage = cmp.Or(o.MaxMessage, defaultMessage)
 	o.MaxRequests = cmp.Or(o.MaxRequests, defaultRequests)
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.TooLong == nil {
 		most := o.MaxMessage
 		o.TooLong = func(bool) error { return fmt.Errorf("the message is longer than %d bytes", most) }
-	}
-	if o.Trouble == nil {
-		o.Trouble = func(string) {}
 	}
 	if o.Denied == nil {
 		o.Denied = func(_ int, _ []string, _ string, err error) error { return err }

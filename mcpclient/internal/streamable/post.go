@@ -86,7 +86,7 @@ func (p *post) send() (*http.Response, error) {
 		if err := p.authorize(); err != nil {
 			return nil, err
 		}
-		resp, err := p.link.server.transport().RoundTrip(&p.req)
+		resp, err := p.link.transport().RoundTrip(&p.req)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (p *post) send() (*http.Response, error) {
 		if !busy || n == maxBusy {
 			return resp, nil
 		}
-		p.link.opts.Log.Debug("the server is busy", "method", p.method, "status", resp.StatusCode, "pause", wait)
+		p.link.log.Debug("the server is busy", "method", p.method, "status", resp.StatusCode, "pause", wait)
 		resp.Body.Close()
 		if err := pause.For(p.ctx, wait); err != nil {
 			return nil, err
@@ -110,7 +110,7 @@ func (p *post) send() (*http.Response, error) {
 
 // authorize prepares the next attempt of a POST.
 func (p *post) authorize() error {
-	if err := httpguard.Authorize(p.ctx, p.link.opts.Auth, &p.req, p.header); err != nil {
+	if err := httpguard.Authorize(p.ctx, p.link.auth, &p.req, p.header); err != nil {
 		return &call.TransportError{Method: p.method, Err: fmt.Errorf("authorizing the request: %w", err)}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (p *post) authorize() error {
 // carried out. The answer is closed then.
 func (p *post) renewed(resp *http.Response, refusals *httpguard.Refusals) bool {
 	var again bool
-	if again, p.denied = p.link.server.renewed(p.ctx, &p.req, resp, refusals); !again {
+	if again, p.denied = p.link.renewed(p.ctx, &p.req, resp, refusals); !again {
 		return false
 	}
 	for range 50 { // the transport may not have said yet that all was written

@@ -113,7 +113,7 @@ func (p *post) undelivered(err error) {
 		err = cause
 	}
 	err = plain(err)
-	p.link.opts.Log.Warn("a message did not reach the server", "method", p.method, "kind", p.kind.String(), "error", err)
+	p.link.log.Warn("a message did not reach the server", "method", p.method, "kind", p.kind.String(), "error", err)
 	if p.body.unsent() && p.ctx.Err() == nil && !isTransport(err) {
 		p.link.lose(err)
 	}
@@ -202,9 +202,9 @@ func (l *Link) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	resp, err := l.server.authorized(ctx, http.MethodDelete, header, l.server.transport().RoundTrip)
+	resp, err := l.authorized(ctx, http.MethodDelete, header, l.transport().RoundTrip)
 	if err != nil {
-		l.opts.Log.Debug("the session was not ended", "error", plain(err))
+		l.log.Debug("the session was not ended", "error", plain(err))
 		return
 	}
 	discard(resp.Body)

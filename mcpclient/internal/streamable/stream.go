@@ -149,7 +149,7 @@ func (p *post) unresumed(resp *http.Response) {
 	status := &StatusError{Status: resp.StatusCode}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		p.refuse(resp.StatusCode, p.link.server.denied(resp, p.link.SessionID(), status, nil))
+		p.refuse(resp.StatusCode, p.link.denied(resp, p.link.SessionID(), status, nil))
 	case resp.StatusCode == http.StatusNotFound && p.inside != "": // SHL-52
 		p.lost(ErrSession)
 		p.link.sessionLost()
@@ -172,7 +172,7 @@ func (l *Link) get(ctx context.Context, last string) (*http.Response, error) {
 	l.mu.Lock()
 	header := l.header().stream(last)
 	l.mu.Unlock()
-	return l.server.authorized(ctx, http.MethodGet, header, func(req *http.Request) (*http.Response, error) {
+	return l.authorized(ctx, http.MethodGet, header, func(req *http.Request) (*http.Response, error) {
 		return httpguard.Do(l.opts.Client, req, 0)
 	})
 }

@@ -29,11 +29,11 @@ type headerAuth struct {
 
 // newAuth returns what authorizes requests, nil without a HeadersFunc. It asks for the
 // first headers.
-func (o *Options) newAuth(ctx context.Context) (httpguard.Auth, error) {
-	if o.HeadersFunc == nil {
-		return o.Auth, nil
+func (s *Server) newAuth(ctx context.Context) (httpguard.Auth, error) {
+	if s.HeadersFunc == nil {
+		return s.auth, nil
 	}
-	a := &headerAuth{from: o.HeadersFunc, log: o.Log, turn: make(chan struct{}, 1)}
+	a := &headerAuth{from: s.HeadersFunc, log: s.log, turn: make(chan struct{}, 1)}
 	return a, a.ask(ctx)
 }
 

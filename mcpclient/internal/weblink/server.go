@@ -1,6 +1,7 @@
 package weblink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ var pool = struct {
 type pooled struct {
 	mcp.Link
 	client *http.Client
-	once   sync.Once
+	closed atomic.Bool
 }
 
 func newPooled(link mcp.Link, client *http.Client) *pooled {
@@ -45,39 +46,56 @@ func newPooled(link mcp.Link, client *http.Client) *pooled {
 // Close implements [mcp.Link].
 func (p *pooled) Close() error {
 	err := p.Link.Close()
-	p.once.Do(func() {
-		if pool.users.Add(-1) == 0 {
-			p.client.CloseIdleConnections()
-		}
-	})
+	if !p.closed.Swap(true) && pool.users.Add(-1) == 0 {
+		p.client.CloseIdleConnections()
+	}
 	return err
 }
 
 // Options are those of a server.
 type Options struct {
-	Server  string // its configured name
-	URL     string
-	Headers map[string]string
-	// HeadersFunc returns further headers; nil is none. See [headerAuth].
-	HeadersFunc func(context.Context) (map[string]string, error)
-	Auth        httpguard.Auth // authorizes requests, unless HeadersFunc does; nil leaves them as they are
-	OldOnly     bool           // only HTTP+SSE is used
-	Client      *http.Client   // nil is that of all servers
-	System      *actors.System
-	Log         *slog.Logger
-	MaxMessage  int                      // bytes
-	TooLong     func(certain bool) error // the error of a message with more
-	// Denied makes the error for status 401 or 403, and WantsAuthorization knows it again.
-	Denied             func(status int, challenges []string, shown string, err error) error
-	WantsAuthorization func(error) bool
-	Eras               *negotiate.Eras
+	Definition
+	Auth httpguard.Auth // authorizes requests, unless HeadersFunc does; nil leaves them as they are
+	Log  *slog.Logger
+	Eras *negotiate.Eras
 	// Changed is called when the warnings are others.
 	Changed func()
 }
 
+// Definition are the options that clients with the same functions and values share.
+type Definition struct {
+	Server  string // its configured name
+	URL     string
+	Headers map[string]string // as they are when a link is made
+	// HeadersFunc returns further headers; nil is none. See [headerAuth].
+	HeadersFunc func(context.Context) (map[string]string, error)
+	OldOnly     bool         // only HTTP+SSE is used
+	Client      *http.Client // nil is that of all servers
+	System      *actors.System
+	MaxMessage  int                                              // bytes
+	TooLong     func(server string, max int, certain bool) error // makes the error of a message with more
+	// Denied makes the error for status 401 or 403, and WantsAuthorization knows it again.
+	Denied             func(status int, challenges []string, shown string, err error) error
+	WantsAuthorization func(error) bool
+}
+
+// shared is a definition with what its links have in common.
+type shared struct {
+	Definition
+	links atomic.Pointer[streamable.Server] // see linked; nil before the first
+}
+
+// definitions are those of all servers, which are not changed.
+var definitions intern.Set[shared]
+
 // Server is what a client knows of its server over HTTP.
 type Server struct {
-	opts Options
+	*shared
+	auth    httpguard.Auth
+	log     *slog.Logger
+	eras    *negotiate.Eras
+	changed func()
+
 	link atomic.Pointer[streamable.Link] // the newest; nil while the old transport is used
 	// Nil is none.
 	refusal   atomic.Pointer[error]     // of the handshake by POST: the old transport is to be tried (SSE-10)
@@ -86,7 +104,10 @@ type Server struct {
 }
 
 // New returns a server that was not connected to yet.
-func New(opts Options) *Server { return &Server{opts: opts} }
+func New(opts Options) *Server {
+	d := definitions.OfEqual(shared{Definition: opts.Definition}, func(a, b *shared) bool { return intern.Same(&a.Definition, &b.Definition) })
+	return &Server{shared: d, auth: opts.Auth, log: opts.Log, eras: opts.Eras, changed: opts.Changed}
+}
 
 // Streamable returns the newest link, nil while the old transport is used, and for a nil s.
 func (s *Server) Streamable() *streamable.Link {
@@ -97,7 +118,7 @@ func (s *Server) Streamable() *streamable.Link {
 }
 
 // WantsAuthorization reports whether the server has to let us in first.
-func (s *Server) WantsAuthorization(err error) bool { return s.opts.WantsAuthorization(err) }
+func (s *Server) WantsAuthorization(err error) bool { return s.shared.WantsAuthorization(err) }
 
 // Warnings are those of the status.
 func (s *Server) Warnings() []string {
@@ -122,9 +143,9 @@ func (s *Server) troubled(text string) {
 		return
 	}
 	if text != "" {
-		s.opts.Log.Warn(text)
+		s.log.Warn(text)
 	}
-	s.opts.Changed()
+	s.changed()
 }
 
 // Refuse notes that the server has refused the handshake by POST, with nil that it has not.
@@ -151,61 +172,72 @@ func (s *Server) pause(ctx context.Context) error {
 	return pause.For(ctx, time.Until(*until))
 }
 
-// urls are those of all links, which are not changed.
-var urls intern.Set[url.URL]
-
 // maxPatience bounds how long a server can keep us from trying again.
 const maxPatience = 30 * time.Second
 
 // Dial makes a link to the server. For Streamable HTTP nothing is sent yet.
 func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
-	o := &s.opts
-	u, err := httpguard.ParseURL(o.URL)
-	if err != nil {
-		return nil, conn.Permanent(err)
-	}
 	calls, ok := sink.(mcp.CallSink)
 	if !ok {
 		return nil, conn.Permanent(errors.New("HTTP needs a sink that takes reports on single calls"))
 	}
-	u = urls.Of(*u) // its texts are parts of the definition's
-	if err := s.pause(ctx); err != nil {
-		return nil, err
-	}
-	header, err := headerOf(o.Headers)
+	o, err := s.linked()
 	if err != nil {
 		return nil, err
 	}
-	auth, err := o.newAuth(ctx)
+	if err := s.pause(ctx); err != nil {
+		return nil, err
+	}
+	auth, err := s.newAuth(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.trouble.Store(nil)
-	client := o.Client
-	if client == nil {
-		client = pool.client()
-	}
-	if o.OldOnly || s.refusal.Load() != nil || o.Eras.Get(o.sseKey()) == mcp.EraLegacy {
+	if s.OldOnly || s.refusal.Load() != nil || s.eras.Get(s.sseKey()) == mcp.EraLegacy {
 		s.link.Store(nil)
 		link, err := oldsse.Dial(ctx, oldsse.Options{ // which waits for the endpoint (SSE-02)
-			URL: u, Header: header, Client: client, Go: o.System.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
+			URL: o.URL, Header: o.Header, Client: o.Client, Go: o.Go, Name: o.Name, Log: s.log, Sink: calls, Denied: o.Denied,
 			MaxMessage: o.MaxMessage, TooLong: o.TooLong, Auth: auth,
 		})
 		if err = s.dialed(err); err != nil {
 			return nil, err
 		}
-		return newPooled(link, client), nil
+		return newPooled(link, o.Client), nil
 	}
-	link := streamable.New(streamable.Options{
-		URL: u, Header: header, Client: client, Go: o.System.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
-		MaxMessage: o.MaxMessage, TooLong: o.TooLong, Auth: auth, Trouble: s.troubled, WhenReadable: o.whenReadable,
-	})
+	link := o.Link(streamable.Options{Log: s.log, Sink: calls, Auth: auth, Trouble: s.troubled})
 	s.link.Store(link)
-	return newPooled(link, client), nil
+	return newPooled(link, o.Client), nil
+}
+
+// urls are those of all links, which are not changed.
+var urls intern.Set[url.URL]
+
+// linked returns what links have in common: all of the server, unless it has headers, which the program may
+// change in between. An error is permanent.
+func (d *shared) linked() (*streamable.Server, error) {
+	if o := d.links.Load(); o != nil {
+		return o, nil
+	}
+	u, err := httpguard.ParseURL(d.URL)
+	if err != nil {
+		return nil, conn.Permanent(err)
+	}
+	header, err := headerOf(d.Headers)
+	if err != nil {
+		return nil, err
+	}
+	made := streamable.NewServer(streamable.Options{
+		URL: urls.Of(*u), Header: header, Client: cmp.Or(d.Client, pool.client()), Go: d.System.Go, WhenReadable: d.whenReadable, Name: d.Server,
+		Denied: d.Denied, MaxMessage: d.MaxMessage, TooLong: func(certain bool) error { return d.TooLong(d.Server, d.MaxMessage, certain) },
+	})
+	if d.Headers == nil {
+		d.links.Store(made)
+	}
+	return made, nil
 }
 
 // whenReadable is [actors.System.WhenReadable] with a limit.
-func (o *Options) whenReadable(owner string, conn syscall.Conn, within time.Duration, ready func()) (streamable.Wait, bool) {
+func (o *Definition) whenReadable(owner string, conn syscall.Conn, within time.Duration, ready func()) (streamable.Wait, bool) {
 	w := o.System.NewReadWait(owner, conn, ready)
 	return w, w.BeginWithin(within)
 }
@@ -215,12 +247,12 @@ func (s *Server) dialed(err error) error {
 	refusal := s.refusal.Swap(nil)
 	switch {
 	case err == nil:
-		s.opts.Eras.Set(s.opts.sseKey(), mcp.EraLegacy) // from now on (SSE-10)
+		s.eras.Set(s.sseKey(), mcp.EraLegacy) // from now on (SSE-10)
 		return nil
 	case s.WantsAuthorization(err):
 		return conn.Permanent(err)
 	}
-	s.opts.Eras.Set(s.opts.sseKey(), mcp.EraUnknown)
+	s.eras.Set(s.sseKey(), mcp.EraUnknown)
 	if refusal != nil {
 		return fmt.Errorf("the server speaks neither Streamable HTTP (%w) nor HTTP+SSE (%w)", *refusal, err)
 	}
@@ -243,7 +275,7 @@ func headerOf(of map[string]string) (http.Header, error) {
 }
 
 // sseKey is the key of the verdict that the server has the old transport only.
-func (o *Options) sseKey() string { return "sse at " + Endpoint(o.URL) }
+func (o *Definition) sseKey() string { return "sse at " + Endpoint(o.URL) }
 
 // Endpoint returns a server's URL without a query: all clients of the server share it.
 func Endpoint(of string) string {
