@@ -25,13 +25,12 @@ type linked interface{ mailboxNode() *Node }
 // there.
 type mailbox struct {
 	user, system atomic.Pointer[Node] // newest first
-	busy         atomic.Int64         // how many posts the runner has not yet looked after
 	lib          library              // the library's context of the actor
 	workers      *workers             // nil on the inline mailbox
+	busy         atomic.Int32         // how many posts the runner has not yet looked after
+	suspended    bool                 // the runner's own, as what follows is
 
-	// The runner's own.
 	userTaken, systemTaken *Node // oldest first
-	suspended              bool
 	after                  *Task // that the actor has begun in its last message, for the runner's goroutine if there is no other
 }
 
@@ -126,14 +125,14 @@ func (m *mailbox) wake() {
 
 // run handles messages until there are none. It implements runner.
 func (m *mailbox) run() (then runner) {
-	seen, last := int64(1), (*Task)(nil)
+	seen, last := int32(1), (*Task)(nil)
 	if m.finish(&seen, &last); last != nil {
 		return last
 	}
 	return nil
 }
 
-func (m *mailbox) finish(seen *int64, last **Task) {
+func (m *mailbox) finish(seen *int32, last **Task) {
 	done := false
 	defer func() {
 		if !done { // runtime.Goexit: the goroutine ends, but not before this has
@@ -166,7 +165,7 @@ func giveAway(t **Task) {
 
 // drain handles messages until there are none, or one of them panics: then it
 // reports false, and there may be more.
-func (m *mailbox) drain(seen *int64, last **Task) (done bool) {
+func (m *mailbox) drain(seen *int32, last **Task) (done bool) {
 	var msg any
 	defer func() {
 		if done {

@@ -12,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
-	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
@@ -90,7 +89,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		return nil, errors.Join(err, c.dialing.endSystem(context.Background()))
 	}
 	c.conn = conn.New(c.sys, conn.Options{
-		Name: c.instanceName(), Dial: c.dialing.dial, Negotiate: c.dialing.negotiate, Received: c.incoming.received, Inbound: &inbound.Options{Limit: maxAsked},
+		Name: c.instanceName(), Dial: c.dialing.dial, Negotiate: c.dialing.negotiate, Received: c.incoming.received, Inbound: &asked,
 		OnStatus: c.status, Await: login.Await, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 		Ping: c.dialing.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),

@@ -73,7 +73,7 @@ func TestFloodOfOthers(t *testing.T) {
 			Human: silent(), Sampler: model("x"), Roots: []mcp.Root{{URI: "file:///slow"}},
 			RootAvailable: func(string) bool { time.Sleep(time.Hour); return true },
 		}})
-		for i := range maxAsked {
+		for i := range asked.Limit {
 			s.send(fmt.Sprint(i), mcp.MethodListRoots, "")
 		}
 		synctest.Wait()

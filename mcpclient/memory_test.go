@@ -31,7 +31,7 @@ func TestIdleMemory(t *testing.T) {
 				next++
 				return processes[next-1], nil
 			}}
-			idleMemory(t, n, 9_200, 3, Command("x"), opts, func() {})
+			idleMemory(t, n, 8_800, 3, Command("x"), opts, func() {})
 		})
 	})
 	for name, answer := range map[string]func(http.ResponseWriter, *posted){"legacy": legacyWeb(okWeb), "modern": modernWeb(okWeb)} {
@@ -42,7 +42,7 @@ func TestIdleMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer first.Close()
-				idleMemory(t, n, 4_700, 0, webAt("/mcp"), opts, func() {
+				idleMemory(t, n, 4_150, 0, webAt("/mcp"), opts, func() {
 					opts.httpClient.CloseIdleConnections()
 					s.forget()
 				})

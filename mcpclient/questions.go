@@ -6,13 +6,14 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 )
 
-// maxAsked bounds the requests of one server that are under way.
-const maxAsked = asks.MaxAsked
+// asked bounds the requests of one server that are under way. All connections share it.
+var asked = inbound.Options{Limit: asks.MaxAsked}
 
 // questions has the questions of a server answered, by the program's people and models.
 type questions struct {

@@ -50,7 +50,7 @@ type LimitOptions struct{ Open, Tokens int }
 func (l *Limits) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.n
+	return len(l.ends)
 }
 
 // AllowURL, AllowSample and AllowTokens count one more page, one more request for sampling,
@@ -69,9 +69,8 @@ type Limits struct {
 
 	mu    sync.Mutex // guards the fields below it: questions come on many goroutines, and each only counts itself in and out
 	made  *gates     // nil before the first question: most servers ask none
-	n     int        // open and waiting
 	off   bool
-	ends  map[int]context.CancelCauseFunc // of those, by an arbitrary number
+	ends  map[int]context.CancelCauseFunc // of those that are open and wait, by an arbitrary number
 	lastN int
 }
 
@@ -126,7 +125,7 @@ var (
 func (l *Limits) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.off || l.n >= l.most() || l.pool.n.Load() >= MaxAsks
+	return l.off || len(l.ends) >= l.most() || l.pool.n.Load() >= MaxAsks
 }
 
 // Refuses returns [ErrDeclined] if all questions are to be declined, else nil.
@@ -145,10 +144,9 @@ func (l *Limits) Enter(cancel context.CancelCauseFunc) (leave func(), err error)
 	switch {
 	case l.off:
 		return nil, ErrDeclined
-	case l.n >= l.most() || !l.pool.enter():
+	case len(l.ends) >= l.most() || !l.pool.enter():
 		return nil, ErrTooMany
 	}
-	l.n++
 	l.lastN++
 	key := l.lastN
 	if l.ends == nil {
@@ -158,7 +156,6 @@ func (l *Limits) Enter(cancel context.CancelCauseFunc) (leave func(), err error)
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.n--
 		l.pool.leave()
 		delete(l.ends, key)
 	}, nil

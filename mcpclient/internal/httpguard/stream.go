@@ -30,19 +30,19 @@ const (
 // Stream is the body of the answer to a request marked by [Lasting], on a connection of its
 // own. One goroutine may read it at a time; Close may be called from any.
 type Stream struct {
-	conn  net.Conn      // nil before there is one
-	in    *bufio.Reader // nil while it has nothing
-	idle  time.Duration // without a byte before Read returns ErrIdle; zero is never
-	head  int64         // bytes that the header may still have
-	open  *atomic.Int64 // connections of the client
-	stop  func() bool   // lets go of the request's context; nil if there is none
-	close sync.Once
+	conn net.Conn      // nil before there is one
+	in   *bufio.Reader // nil while it has nothing
+	idle time.Duration // without a byte before Read returns ErrIdle; zero is never
+	head int64         // bytes that the header may still have
+	open *atomic.Int64 // connections of the client
+	stop func() bool   // lets go of the request's context; nil if there is none
 
 	left    int64 // bytes of the body, or of its chunk; negative is to the end of the connection
 	excess  int64 // of the overhead of chunks
-	chunked bool
-	behind  bool  // the line that ends a chunk is to come
 	err     error // final
+	closed  atomic.Bool
+	chunked bool
+	behind  bool // the line that ends a chunk is to come
 }
 
 // readers are the buffers of streams, as small as the events are.
@@ -83,15 +83,16 @@ func (s *Stream) SyscallConn() (syscall.RawConn, error) {
 
 // Close ends the connection.
 func (s *Stream) Close() error {
-	s.close.Do(func() {
-		s.open.Add(-1)
-		if s.stop != nil {
-			s.stop()
-		}
-		if s.conn != nil {
-			s.conn.Close()
-		}
-	})
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.open.Add(-1)
+	if s.stop != nil {
+		s.stop()
+	}
+	if s.conn != nil {
+		s.conn.Close()
+	}
 	return nil
 }
 

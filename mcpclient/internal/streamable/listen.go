@@ -50,11 +50,12 @@ func (l *Link) ListenGET() {
 type ownStream struct {
 	link *Link
 	cursor
-	n     int         // connections in a row that have brought nothing; -1 before the first
 	alarm *time.Timer // rings when nothing has come for long; nil if no goroutine waits for the server
 
+	n       int32 // connections in a row that have brought nothing; -1 before the first, and on one that has brought an event
+	refused bool  // the last attempt, with 401
+
 	// Of a connection.
-	live  bool      // it has brought an event
 	woken bool      // it was parked, and has brought no message since
 	place sse.Place // where the next reader begins
 
@@ -77,9 +78,7 @@ func (s *ownStream) listen() {
 		if s.body != nil && s.read() {
 			return
 		}
-		if s.n++; s.live {
-			s.n, s.live = 0, false
-		}
+		s.n++
 	}
 	s.still()
 	s.link.mu.Lock()
@@ -138,7 +137,7 @@ func (s *ownStream) still() {
 // pause waits before the next connection, and reports false if the link has ended.
 func (s *ownStream) pause() bool {
 	s.still()
-	wait := max(s.retry, minBackoff, backoff(s.n-1))
+	wait := max(s.retry, minBackoff, backoff(int(s.n)-1))
 	if s.n >= manyRefusals && s.refused {
 		wait = quietTime
 	}
@@ -220,7 +219,9 @@ func (s *ownStream) read() (parked bool) {
 			s.received(frame)
 			return false
 		})
-		s.live = s.live || events > 0
+		if events > 0 {
+			s.n = -1
+		}
 		if err == httpguard.ErrIdle {
 			s.place = in.Place()
 			if s.park(stream) {

@@ -17,10 +17,9 @@ import (
 
 // cursor is where an event stream can be taken up again.
 type cursor struct {
-	last    string        // event id; "" if there is none (SHL-40)
-	retry   time.Duration // the pause before (SHL-22)
-	floor   time.Duration // the shortest pause, whatever the server says
-	refused bool          // the last attempt, with 401
+	last  string        // event id; "" if there is none (SHL-40)
+	retry time.Duration // the pause before (SHL-22)
+	floor time.Duration // the shortest pause, whatever the server says
 }
 
 // events reads one event stream to its end or to a pause, or until take has had enough. It
