@@ -1,7 +1,6 @@
 package call
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -21,7 +20,7 @@ func (t *Table) Hold(gen uint64, id mcp.ID) (release func()) {
 	}
 	h := &hold{gen: gen, calls: make(map[*Call]struct{})}
 	if id.IsZero() {
-		t.open = append(t.open, h)
+		h.older, t.open = t.open, h
 		for _, c := range t.byID {
 			h.add(c)
 		}
@@ -38,7 +37,12 @@ func (t *Table) Hold(gen uint64, id mcp.ID) (release func()) {
 
 func (h *hold) release(t *Table) {
 	t.mu.Lock()
-	t.open = slices.DeleteFunc(t.open, func(o *hold) bool { return o == h })
+	for at := &t.open; *at != nil; at = &(*at).older {
+		if *at == h {
+			*at = h.older
+			break
+		}
+	}
 	told := h.audience()
 	for c := range h.calls {
 		h.remove(c)

@@ -175,6 +175,30 @@ func TestHoldAll(t *testing.T) { // TIME-05
 	})
 }
 
+// Holds of all calls end in any order: a call that is sent under the last of them is held by it alone.
+func TestHoldsOfAllEndInAnyOrder(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newTable(t, nil)
+			b.connect(1, nil)
+			var releases []func()
+			for range order {
+				releases = append(releases, b.Hold(1, mcp.ID{}))
+			}
+			releases[order[0]]()
+			releases[order[1]]()
+			start := time.Now()
+			c := b.Start(&call.Request{Method: "tools/call", Idle: 10 * time.Second}, nil)
+			time.Sleep(time.Minute)
+			releases[order[2]]()
+			<-c.Done()
+			if took := time.Since(start); took != 70*time.Second {
+				t.Errorf("released as %v: the call took %v, want 70 s", order, took)
+			}
+		})
+	}
+}
+
 // ender notes what it is told of the end of its call, and whether the call was out then.
 type ender struct {
 	out func() []call.OutCall

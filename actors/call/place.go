@@ -256,6 +256,7 @@ func passLate(sys *actors.System, f func(Result), r Result, err error) {
 type hold struct {
 	gen   uint64
 	calls map[*Call]struct{}
+	older *hold // in the list of the table
 }
 
 // add holds the call. Its actor looks when the call begins or goes on; one that

@@ -45,7 +45,7 @@ type Table struct {
 
 	mu sync.Mutex // guards what follows; nothing is sent under it, and no goroutine waits
 
-	backlog []attempt // the first of calls whose actors have just been started
+	backlog *[]attempt // the first of calls whose actors have just been started; nil without any
 
 	limit, maxWaiting, maxIdle int32 // see [Options]
 
@@ -58,7 +58,7 @@ type Table struct {
 	byID    map[int64]*Call // those that await an answer; nil while nothing goes on
 	waiting queue           // those that await a connection
 	aside   queue           // those between two attempts
-	open    []*hold         // of all calls that are out
+	open    *hold           // the newest of all calls that are out; nil without any
 	tokens  map[int64]*Call // of calls that wait and still take progress; nil at first
 	late    lateAnswers     // of calls that have ended; nil at first
 	lastID  int64
@@ -275,7 +275,7 @@ func (t *Table) nextAttempt(c *Call) attempt {
 		delete(t.tokens, c.token)
 	}
 	c.token = c.id
-	for _, h := range t.open {
+	for h := t.open; h != nil; h = h.older {
 		if h.gen == t.gen {
 			h.add(c)
 		}
@@ -386,8 +386,11 @@ func sendCancelled(link mcp.Link, id mcp.ID, why string, tag any) {
 // order among each other.
 func (t *Table) writeLater(a attempt) {
 	t.mu.Lock()
-	t.backlog = append(t.backlog, a)
-	begin, parent := len(t.backlog) == 1, t.pool.Parent()
+	begin, parent := t.backlog == nil, t.pool.Parent()
+	if begin {
+		t.backlog = new([]attempt)
+	}
+	*t.backlog = append(*t.backlog, a)
 	t.mu.Unlock()
 	if begin {
 		parent.Go(t.writeFirst)
@@ -399,7 +402,7 @@ func (t *Table) writeFirst() {
 	all := t.backlog
 	t.backlog = nil
 	t.mu.Unlock()
-	for _, a := range all {
+	for _, a := range *all {
 		if a.before {
 			a.call.prepare()
 		} else {
@@ -438,7 +441,7 @@ func (t *Table) detach(c *Call) ending {
 	}
 	delete(t.tokens, c.token)
 	c.leave()
-	for _, h := range t.open {
+	for h := t.open; h != nil; h = h.older {
 		h.remove(c)
 	}
 	end.drained = t.done()
