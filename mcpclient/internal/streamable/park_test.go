@@ -133,6 +133,9 @@ func parkedKit(t *testing.T, f func(k *kit, s *waits, events chan string)) {
 		if s.parked() == nil || k.goroutines.Load() != 0 {
 			t.Fatalf("a stream on which nothing comes has %d goroutines", k.goroutines.Load())
 		}
+		if k.HasAlarm() {
+			t.Error("a parked stream has a timer")
+		}
 		f(k, s, events)
 	})
 	if s.open != nil {
