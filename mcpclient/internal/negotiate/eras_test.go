@@ -35,7 +35,7 @@ func TestEras(t *testing.T) {
 		want(modern, unknown, legacy)
 		time.Sleep(EraLife / 2)
 		want(modern, unknown, legacy)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		want(modern, unknown, unknown)
 		e.Set("2", modern)
 		e.Set("2", legacy)
