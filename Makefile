@@ -54,7 +54,7 @@ test: ## the quick tests (3 minutes)
 # detector has the same packages but internal/archtest, of internal/tests those in which the code at work
 # is in the process of the test; what takes long there is smaller (mcptest.Race). Step vet has vetted both.
 .PHONY: check
-check: ## everything, which is what CI runs (30 minutes on two cores, less with warm caches; models comes on top, once)
+check: ## everything, which is what CI runs (28 minutes on two cores, less with warm caches; models comes on top, once)
 	$(call run,needs,$(MAKE) -s needs)
 	$(call run,gofmt,test -z "$$(gofmt -l . | tee /dev/stderr)")
 	$(call run,vet,$(GO) vet ./... && ($(NESTED) $(GO) vet ./...) && ($(BESIDE) $(GO) vet $(OURS)) && $(BESIDE) cd programs/troupe && $(GO) vet .)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,12 +16,12 @@ type outcome struct {
 	err  error
 }
 
-// starter returns the store as a [store.Starter], or skips the test.
-func starter(t *testing.T, s store.Store) store.Starter {
+// starter returns the store as a T, or skips the test.
+func starter[T any](t *testing.T, s store.Store) T {
 	t.Helper()
-	st, ok := s.(store.Starter)
+	st, ok := s.(T)
 	if !ok {
-		t.Skip("the store is no Starter")
+		t.Skipf("the store is no %v", reflect.TypeFor[T]())
 	}
 	return st
 }
@@ -35,7 +36,7 @@ func startAppend(st store.Starter, a store.Append) outcome {
 // testStartCreate: StartCreate accepts and refuses what Create does.
 func testStartCreate(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
-	st := starter(t, s)
+	st := starter[store.Starter](t, s)
 	start := func(r store.Run, owner string, first ...store.Event) (store.Run, error) {
 		type created struct {
 			run store.Run
@@ -70,16 +71,6 @@ func testStartCreate(t *testing.T, open func(t *testing.T) store.Store) {
 	wantErr(t, "StartCreate after Close", err, store.ErrClosed)
 }
 
-// jobStarter returns the store as a [store.JobStarter], or skips the test.
-func jobStarter(t *testing.T, s store.Store) store.JobStarter {
-	t.Helper()
-	st, ok := s.(store.JobStarter)
-	if !ok {
-		t.Skip("the store is no JobStarter")
-	}
-	return st
-}
-
 // jobsOrErr is what a write of jobs has come to.
 type jobsOrErr struct {
 	jobs []store.Job
@@ -97,7 +88,7 @@ func startAdd(st store.JobStarter, j store.Job) (store.Job, error) {
 // testStartAdd: StartAdd accepts and refuses what AddJob does, and adds in the order of its calls.
 func testStartAdd(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
-	st := jobStarter(t, s)
+	st := starter[store.JobStarter](t, s)
 	added, err := startAdd(st, store.Job{ID: "j", Agent: "a", Key: "k", Prompt: "go"})
 	wantErr(t, "StartAdd", err, nil)
 	if j, err := s.Job(t.Context(), "j"); err != nil || j.State != store.JobQueued || j.Created != added.Created || j.Epoch != added.Epoch {
@@ -143,7 +134,7 @@ func testStartAdd(t *testing.T, open func(t *testing.T) store.Store) {
 // testStartClaim: StartClaim claims what ClaimJobs does, as many as there are places when it is made.
 func testStartClaim(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
-	st := jobStarter(t, s)
+	st := starter[store.JobStarter](t, s)
 	claim := func(places int, owner string) ([]store.Job, error) {
 		done := make(chan jobsOrErr, 1)
 		st.StartClaim(store.Claim{Owner: owner, TTL: ttl, Agents: []string{"a", "a"}, Places: func() int { return places }},
@@ -177,7 +168,7 @@ func testStartClaim(t *testing.T, open func(t *testing.T) store.Store) {
 // testStartAppend: StartAppend accepts and refuses what Append does.
 func testStartAppend(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
-	st := starter(t, s)
+	st := starter[store.Starter](t, s)
 	r := create(t, s, "r", event("first", 1))
 	second := []store.Event{event("second", 2)}
 	for _, tt := range []struct {
@@ -217,7 +208,7 @@ func testStartAppend(t *testing.T, open func(t *testing.T) store.Store) {
 // made in that order. Done may start the next one.
 func testStartAppendOrder(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
-	st := starter(t, s)
+	st := starter[store.Starter](t, s)
 	const callers, appends, chained = 8, 50, 20
 	var wg sync.WaitGroup
 	for c := range callers {
@@ -261,7 +252,7 @@ func testStartAppendOrder(t *testing.T, open func(t *testing.T) store.Store) {
 
 func testStartAppendClosed(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
-	st := starter(t, s)
+	st := starter[store.Starter](t, s)
 	r := create(t, s, "r")
 	wantErr(t, "Close", s.Close(), nil)
 	got := startAppend(st, store.Append{Run: "r", Epoch: r.Epoch, Events: []store.Event{event("e", 1)}})
@@ -272,7 +263,7 @@ func testStartAppendClosed(t *testing.T, open func(t *testing.T) store.Store) {
 // the last at the end of Close or with ErrClosed.
 func testStartAppendCloseRace(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
-	st := starter(t, s)
+	st := starter[store.Starter](t, s)
 	const callers = 8
 	var started, ended atomic.Int64
 	var wg sync.WaitGroup

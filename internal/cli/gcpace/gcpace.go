@@ -14,8 +14,8 @@ import (
 // free given back once nothing happens. By Go's own rule a process may grow to twice what
 // is live before it is collected, and keeps what is free for when it grows again, which is
 // good for a small one; with thousands of sessions that wait it is hundreds of megabytes
-// that no session uses. And of what is live in a small process half may be looked through for each few megabytes: dozens
-// of times a second in a worker with a backlog, a quarter of its time. The pacer leaves a process alone whose user sets GOGC or GOMEMLIMIT.
+// that no session uses. A small busy process is collected for each few megabytes that it allocates: a worker with a
+// backlog dozens of times a second, which takes a quarter of its time; it may grow further. The pacer leaves a process alone whose user sets GOGC or GOMEMLIMIT.
 func Start() {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(name) != "" {
