@@ -187,7 +187,9 @@ func (k *claimer) look(c *actors.Context, m lookNow) {
 		return
 	}
 	k.looking = true
-	k.poll.Set(k.w.opts.Poll)
+	if m.whole { // jobs that end make looks for more of them, which must not put this one off
+		k.poll.Set(k.w.opts.Poll)
+	}
 	if !m.whole && k.plenty && !k.unsure {
 		k.claimMore(c)
 		return
