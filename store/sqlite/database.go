@@ -41,6 +41,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	idle    time.Duration // without a write, until a checkpoint; zero means 1 s
+	gather  time.Duration // writes for one commit; zero means groupTime
 	library library       // nil means defaultLibrary
 }
 
@@ -49,6 +50,7 @@ func (o *Options) withDefaults() Options {
 	d.Queue = cmp.Or(max(d.Queue, 0), 1024)
 	d.BusyTimeout = cmp.Or(max(d.BusyTimeout, 0), 5*time.Second)
 	d.idle = cmp.Or(d.idle, time.Second)
+	d.gather = cmp.Or(d.gather, groupTime)
 	d.library = cmp.Or(d.library, defaultLibrary)
 	if d.Now == nil {
 		d.Now = time.Now

@@ -26,6 +26,9 @@ func WithIdle(o Options, d time.Duration) *Options {
 	return &o
 }
 
+// WithGather sets how long writes are gathered for one commit.
+func WithGather(d time.Duration) *Options { return &Options{gather: d} }
+
 // Block queues a write that holds the writer until release is called. Entered is
 // closed once it has begun.
 func (s *Store) Block() (entered <-chan struct{}, release func()) {

@@ -51,6 +51,32 @@ func TestStartBound(t *testing.T) {
 	}
 }
 
+// TestCloseEndsChain: Close waits for the writes that were started before it, not for those that follow each other.
+func TestCloseEndsChain(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
+	r := newRun(t, s, "r")
+	running, ended := make(chan struct{}), make(chan error, 1)
+	var next func(last int64, err error)
+	next = func(last int64, err error) {
+		if last == 10 {
+			close(running)
+		}
+		if err != nil {
+			ended <- err
+			return
+		}
+		s.StartAppend(store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: small}, next)
+	}
+	next(0, nil)
+	<-running
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, store.ErrClosed) {
+		t.Errorf("the last append: got %v, want ErrClosed", err)
+	}
+}
+
 // TestStartedCloseCommits: Close lets what was started finish, and waits for it.
 func TestStartedCloseCommits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "troupe.db")
@@ -176,7 +202,7 @@ func TestStartedLostConnection(t *testing.T) {
 // own in the end.
 func TestStartedClaimIsLast(t *testing.T) {
 	for _, spoilt := range []bool{false, true} {
-		s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
+		s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), sqlite.WithGather(time.Hour))
 		r := newRun(t, s, "r")
 		entered, release := s.Block()
 		<-entered

@@ -83,6 +83,7 @@ type writer struct {
 	busy    time.Duration
 	log     *slog.Logger
 	idle    time.Duration // without a write, until a checkpoint
+	gather  time.Duration // writes for one commit, or longer: see group
 	library library
 	tx      tx            // the one there is
 	ran     []*op         // room for the writes of a group
@@ -109,6 +110,7 @@ func newWriter(db *sql.DB, first *session, o Options) *writer {
 		busy:    o.BusyTimeout,
 		log:     o.Logger,
 		idle:    o.idle,
+		gather:  o.gather,
 		library: o.library,
 		queue:   newQueue(),
 		room:    make(chan struct{}, o.Queue),
@@ -159,6 +161,11 @@ var errCrowded = errors.New("too many writes wait for the store")
 
 // start is do without waiting. After an error the task is not called.
 func (w *writer) start(o *op) error {
+	select { // or it would wait for itself: the writer ends once it has nothing to do
+	case <-w.closing:
+		return store.ErrClosed
+	default:
+	}
 	o.since = time.Now()
 	err := errCrowded
 	if w.started.Add(1) <= int64(startedPerPlace*cap(w.room)) {
@@ -247,7 +254,7 @@ func (w *writer) group(first *op) {
 	}()
 	var failed error
 	var size weight
-	gathers := min(max(groupTime, w.took), maxGroup)
+	gathers := max(w.gather, min(w.took, maxGroup))
 	w.hurries = max(w.hurries-1, 0)
 	for o := first; o != nil; o = w.follower(len(ran) > 1 || w.shared) {
 		if !o.state.CompareAndSwap(queued, begun) {
