@@ -71,6 +71,7 @@ type Prompter struct {
 
 	declined  sync.Map                                // servers
 	waiting   atomic.Int32                            // questions that wait for the turn, without those about pages
+	served    chan struct{}                           // has a value once one of them waits no longer
 	setAside  atomic.Pointer[context.CancelCauseFunc] // of the page that is shown; nil for none
 	withdrawn bool                                    // a question ended while a line was awaited; of the question that has the turn
 }
@@ -83,7 +84,7 @@ func New(o Options) *Prompter {
 	if o.Out == nil {
 		o.Out = os.Stderr
 	}
-	p := &Prompter{opts: o, turn: make(chan struct{}, 1)}
+	p := &Prompter{opts: o, turn: make(chan struct{}, 1), served: make(chan struct{}, 1)}
 	in, inOK := terminalOf(o.In)
 	out, outOK := terminalOf(o.Out)
 	p.terminal = o.Terminal || inOK && outOK
@@ -166,17 +167,22 @@ func (p *Prompter) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclien
 		return nil, ErrNoTerminal
 	}
 	for {
+		if err := p.noneWaits(ctx); err != nil {
+			return nil, err
+		}
 		shown, cancel := context.WithCancelCause(ctx)
-		var d *mcpclient.Decision
-		err := p.taking(shown, func(s *screen) (err error) {
+		yields := func() {
 			p.setAside.Store(&cancel)
-			defer p.setAside.Store(nil)
 			if p.waiting.Load() > 0 { // a question that comes later finds setAside
 				cancel(errSetAside)
 			}
+		}
+		var d *mcpclient.Decision
+		err := p.taking(shown, yields, func(s *screen) (err error) {
 			d, err = p.decide(s, ask)
 			return err
 		})
+		p.setAside.CompareAndSwap(&cancel, nil)
 		aside := errors.Is(context.Cause(shown), errSetAside)
 		cancel(nil)
 		switch {
@@ -190,29 +196,49 @@ func (p *Prompter) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclien
 	}
 }
 
+// noneWaits waits until no question waits for its turn, which a page would take from it.
+func (p *Prompter) noneWaits(ctx context.Context) error {
+	for p.waiting.Load() > 0 {
+		select {
+		case <-p.served:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	p.notifyPage() // another one, that waits, too
+	return nil
+}
+
+func (p *Prompter) notifyPage() {
+	select {
+	case p.served <- struct{}{}:
+	default: // it is notified
+	}
+}
+
 // exclusive runs one question at a time, in the order of their coming. Pages make room.
 func (p *Prompter) exclusive(ctx context.Context, f func(*screen) error) error {
 	p.waiting.Add(1)
 	if setAside := p.setAside.Load(); setAside != nil {
 		(*setAside)(errSetAside)
 	}
-	waits := sync.OnceFunc(func() { p.waiting.Add(-1) })
-	defer waits()
-	return p.taking(ctx, func(s *screen) error {
-		waits()
-		return f(s)
+	waits := sync.OnceFunc(func() {
+		p.waiting.Add(-1)
+		p.notifyPage()
 	})
+	defer waits()
+	return p.taking(ctx, waits, f)
 }
 
-// taking runs f once it is its turn.
-func (p *Prompter) taking(ctx context.Context, f func(*screen) error) error {
+// taking calls begins and then f once it is its turn. If ctx has ended by then, nothing is shown.
+func (p *Prompter) taking(ctx context.Context, begins func(), f func(*screen) error) error {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if ctx.Err() != nil { // both were ready
+	if begins(); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if p.opts.Begin != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/columns"
@@ -503,6 +504,34 @@ func TestPage(t *testing.T) {
 	if e := <-c.ends; !errors.Is(e.err, done) {
 		t.Errorf("got %+v, %v, want %v", e.d, e.err, done)
 	}
+}
+
+// TestQuestionsBeforePages: a question comes before a second page, too, which waits longer than it: the line that was
+// typed for the first page is asked for once.
+func TestQuestionsBeforePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConsole(t, Options{})
+		for range 2 {
+			a := urlAsk("https://x.example/sign-in")
+			a.Kind = mcpclient.AskPage
+			c.asks(t.Context(), a)
+		}
+		synctest.Wait()
+		c.asks(t.Context(), formAsk(`"a":{"type":"string"}`))
+		c.types("Press Enter to see the next: ", "")
+		c.types("> ", ":d")
+		c.decided(mcp.ActionDecline)
+		for range 2 {
+			c.types("c (give up): ", "c")
+			if e := <-c.ends; e.err != nil || e.d.Page != mcpclient.PageCancel {
+				t.Errorf("a page: got %+v, %v, want it given up", e.d, e.err)
+			}
+		}
+		if n := strings.Count(c.text(), "Press Enter"); n != 1 {
+			t.Errorf("Enter was asked for %d times, want once; shown was\n%s", n, c.text())
+		}
+		c.in.Close() // the goroutine that reads ends
+	})
 }
 
 // An address that would not have passed the checks is not asked about at all.
