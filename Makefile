@@ -52,48 +52,48 @@ test: ## the quick tests (3 minutes)
 	$(GO) test -short ./...
 	$(NESTED) $(GO) vet ./... && $(GO) test -short $$($(GO) list ./... | grep -v -e /compare$$ -e /e2e/models$$)
 
-# make check has two lanes: the tests, and what looks at sources only, which tests leave time for. In each lane a step waits
-# for the one before it; after a failure no step begins. Compilers end before it is worth their time to collect garbage,
-# and half of the time is theirs; the tests, which would inherit such settings themselves, do not get these.
+# make check does two steps at once where one of them leaves time: what looks at sources only beside tests, and conformance,
+# which mostly waits, beside tests with the race detector. After a failure no step begins. Compilers end before it is worth
+# their time to collect garbage, and half of the time is theirs; the tests, which would inherit such settings themselves, do
+# not get these.
 check: export GOFLAGS += '-toolexec=env GOGC=off GOMEMLIMIT=2GiB'
 .PHONY: check
 check: needs ## everything, which is what CI runs (25 minutes on two cores, less with warm caches; models comes on top, once)
-	@$(MAKE) -s --no-print-directory -j 2 check-demo check-cross
+	@$(MAKE) -s --no-print-directory -j 2 check-demo
 	@echo '== all of make check passed'
-
-.PHONY: check-gofmt check-vet check-staticcheck check-cross
-check-gofmt:
-	$(call run,gofmt,test -z "$$(gofmt -l . | tee /dev/stderr)")
-check-vet: check-gofmt
-	$(call behind,vet,$(GO) vet ./... && ($(NESTED) $(GO) vet ./...) && ($(BESIDE) $(GO) vet $(OURS)) && $(BESIDE) cd programs/troupe && $(GO) vet .)
-check-staticcheck: check-vet
-	$(call behind,staticcheck,$(STATIC) ./... && ($(NESTED) $(STATIC) -checks inherit$(COMMA)-SA1019 ./...) && $(BESIDE) $(STATIC) $(OURS))
-check-cross: check-staticcheck
-	$(call behind,without a C compiler and for other systems,$(MAKE) -s cross)
 
 # The plain run has all tests, and each benchmark and fuzz seed once. The run with the race
 # detector has the same packages but internal/archtest, of internal/tests those in which the code at work
 # is in the process of the test; what takes long there is smaller (mcptest.Race). Step vet vets both. SQLite's C code,
 # which the detector does not look into, is compiled for it in a third of the time.
 RACE = CGO_CFLAGS=-O1 $(GO) test -vet=off -race
-.PHONY: check-tests check-benchmarks check-race check-nested check-beside check-nested-race check-models check-conformance check-demo
-check-tests: check-gofmt
+
+.PHONY: check-gofmt check-vet check-staticcheck check-tests check-benchmarks check-race check-cross check-nested check-beside check-nested-race check-conformance check-models check-demo
+check-gofmt:
+	$(call run,gofmt,test -z "$$(gofmt -l . | tee /dev/stderr)")
+check-vet: check-gofmt
+	$(call run,vet,$(GO) vet ./... && ($(NESTED) $(GO) vet ./...) && ($(BESIDE) $(GO) vet $(OURS)) && $(BESIDE) cd programs/troupe && $(GO) vet .)
+check-staticcheck: check-vet
+	$(call behind,staticcheck,$(STATIC) ./... && ($(NESTED) $(STATIC) -checks inherit$(COMMA)-SA1019 ./...) && $(BESIDE) $(STATIC) $(OURS))
+check-tests: check-vet
 	$(call run,tests,$(GO) test -vet=off ./...)
 check-benchmarks: check-tests
 	$(call run,benchmarks once,$(GO) test -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHED))
 check-race: check-benchmarks
 	$(call run,tests with the race detector,$(RACE) $(RACED))
+check-cross: check-race check-staticcheck
+	$(call behind,without a C compiler and for other systems,$(MAKE) -s cross)
 check-nested: check-race
 	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off $(AT_ONCE) && $(GO) test -vet=off -bench . -benchtime 1x $(ALONE))
+check-conformance: check-nested check-cross
+	$(call run,conformance,$(NESTED) $(GO) run ./conformance)
 check-beside: check-nested
 	$(call run,tests of benchmarks,$(BESIDE) $(GO) test -vet=off .)
 check-nested-race: check-beside
 	$(call run,tests of internal/tests with the race detector,$(NESTED) $(RACE) ./hostile/... ./interop ./conformance/probe && $(RACE) -skip '^Test(Serve|RealServers|KilledServer|Browser|Program)$$' ./e2e ./e2e/auth)
-check-models: check-nested-race
+check-models: check-nested-race check-conformance
 	$(call run,real model servers,$(MAKE) -s e2e-models SOFT=$(if $(REQUIRE_MODELS),,-soft))
-check-conformance: check-models
-	$(call run,conformance,$(NESTED) $(GO) run ./conformance)
-check-demo: check-conformance
+check-demo: check-models
 	$(call run,demo,$(NESTED) $(GO) run ./demo)
 
 # Without a C compiler Linux differs in the stores only. For other systems a type checker looks at all packages and
