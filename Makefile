@@ -58,7 +58,7 @@ test: ## the quick tests (3 minutes)
 # not get these.
 check: export GOFLAGS += '-toolexec=env GOGC=off GOMEMLIMIT=2GiB'
 .PHONY: check
-check: needs ## everything, which is what CI runs (25 minutes on two cores, less with warm caches; models comes on top, once)
+check: needs ## everything, which is what CI runs (30 minutes on two cores, less with warm caches; models comes on top, once)
 	@$(MAKE) -s --no-print-directory -j 2 check-demo
 	@echo '== all of make check passed'
 
