@@ -53,7 +53,7 @@ test: ## the quick tests (3 minutes)
 	$(NESTED) $(GO) vet ./... && $(GO) test -short $$($(GO) list ./... | grep -v -e /compare$$ -e /e2e/models$$)
 
 # make check does two steps at once where one of them leaves time: what looks at sources only beside tests, and conformance,
-# which mostly waits, beside tests with the race detector. After a failure no step begins. Compilers end before it is worth
+# which waits half of its time, beside tests with the race detector. After a failure no step begins. Compilers end before it is worth
 # their time to collect garbage, and half of the time is theirs; the tests, which would inherit such settings themselves, do
 # not get these.
 check: export GOFLAGS += '-toolexec=env GOGC=off GOMEMLIMIT=2GiB'

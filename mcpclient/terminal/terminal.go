@@ -209,6 +209,7 @@ func (p *Prompter) noneWaits(ctx context.Context) error {
 	return nil
 }
 
+// notifyPage has a page that waits in noneWaits look again.
 func (p *Prompter) notifyPage() {
 	select {
 	case p.served <- struct{}{}:

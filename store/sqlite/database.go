@@ -41,7 +41,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	idle    time.Duration // without a write, until a checkpoint; zero means 1 s
-	gather  time.Duration // writes for one commit; zero means groupTime
+	gather  time.Duration // how long writes are gathered for a commit; zero means groupTime
 	library library       // nil means defaultLibrary
 }
 

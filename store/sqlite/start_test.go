@@ -51,7 +51,7 @@ func TestStartBound(t *testing.T) {
 	}
 }
 
-// TestCloseEndsChain: Close waits for the writes that were started before it, not for those that follow each other.
+// TestCloseEndsChain: Close ends a chain of writes, each of which is started as the one before it ends.
 func TestCloseEndsChain(t *testing.T) {
 	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
 	r := newRun(t, s, "r")

@@ -83,7 +83,7 @@ type writer struct {
 	busy    time.Duration
 	log     *slog.Logger
 	idle    time.Duration // without a write, until a checkpoint
-	gather  time.Duration // writes for one commit, or longer: see group
+	gather  time.Duration // how long writes are gathered for a commit, or as long as the last one took: see maxGroup
 	library library
 	tx      tx            // the one there is
 	ran     []*op         // room for the writes of a group
@@ -161,7 +161,7 @@ var errCrowded = errors.New("too many writes wait for the store")
 
 // start is do without waiting. After an error the task is not called.
 func (w *writer) start(o *op) error {
-	select { // or it would wait for itself: the writer ends once it has nothing to do
+	select { // the writer ends once nothing waits: writes that follow each other would keep it
 	case <-w.closing:
 		return store.ErrClosed
 	default:
