@@ -20,6 +20,7 @@ type callback struct {
 	uri       string
 	redirects chan redirect
 	server    *http.Server // nil where browsers go elsewhere
+	listeners []net.Listener
 	start     func(owner string, f func())
 }
 
@@ -43,16 +44,15 @@ func (l *login) listen(ctx context.Context, before string) (*callback, error) {
 			try = []string{old.Port(), "0"}
 		}
 	}
-	var listeners []net.Listener
 	for _, port := range try {
-		if listeners, err = listenAt(ctx, u.Hostname(), port); err == nil {
+		if b.listeners, err = listenAt(ctx, u.Hostname(), port); err == nil {
 			break
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listening for the browser: %w", err)
 	}
-	_, port, err := net.SplitHostPort(listeners[0].Addr().String())
+	_, port, err := net.SplitHostPort(b.listeners[0].Addr().String())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (l *login) listen(ctx context.Context, before string) (*callback, error) {
 		ErrorLog: slog.NewLogLogger(l.a.log.Handler(), slog.LevelDebug),
 	}
 	b.server.SetKeepAlivesEnabled(false)
-	for _, listener := range listeners {
+	for _, listener := range b.listeners {
 		b.start("the redirect of a login", func() { _ = b.server.Serve(listener) })
 	}
 	return b, nil
@@ -94,10 +94,14 @@ func listenAt(ctx context.Context, host, port string) (all []net.Listener, err e
 	return []net.Listener{first}, nil // this machine has no ::1
 }
 
-// close closes the port at once, and then the connections: the browser gets its page first.
+// close closes the port before it returns, so that the next login may have it, and then the
+// connections: the browser gets its page first.
 func (b *callback) close() {
 	if b.server == nil {
 		return
+	}
+	for _, listener := range b.listeners {
+		_ = listener.Close()
 	}
 	b.start("the redirect of a login", func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
