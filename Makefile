@@ -14,9 +14,8 @@ export GORACE ?= atexit_sleep_ms=20
 # The module of tests and programs that users of the project do not need; see its doc.go.
 NESTED := cd internal/tests &&
 # The tests on model servers are a step of their own: they need them built, and a quiet machine.
-# Two of these are tested at once, as with the race detector; the others one after the other.
-AT_ONCE = $$($(GO) list ./... | grep -E '/(hostile.*|interop|e2e|e2e/auth)$$')
-ALONE   = $$($(GO) list ./... | grep -vE '/(hostile.*|interop|e2e|e2e/auth|e2e/models)$$')
+# Of the others two are tested at once, the benchmarks alone.
+AT_ONCE = $$($(GO) list ./... | grep -vE '/(benchmarks|e2e/models)$$')
 
 # internal/archtest reads sources in one goroutine: the race detector has nothing to look for in it.
 RACED   = $$($(GO) list ./... | grep -v '/internal/archtest$$')
@@ -53,10 +52,10 @@ test: ## the quick tests (3 minutes)
 	$(NESTED) $(GO) vet ./... && $(GO) test -short $$($(GO) list ./... | grep -v -e /compare$$ -e /e2e/models$$)
 
 # make check does two steps at once where one of them leaves time: what looks at sources only beside tests, and conformance,
-# which waits half of its time, beside tests with the race detector. After a failure no step begins. Compilers end before it is worth
-# their time to collect garbage, and half of the time is theirs; the tests, which would inherit such settings themselves, do
-# not get these.
-check: export GOFLAGS += '-toolexec=env GOGC=off GOMEMLIMIT=2GiB'
+# which waits half of its time, beside tests with the race detector. After a failure no step begins. Half of the time is that of compilers:
+# they end before it is worth their time to collect garbage, and write nothing for debuggers; the tests, which would inherit such
+# settings themselves, do not get these.
+check: export GOFLAGS += '-toolexec=env GOGC=off GOMEMLIMIT=2GiB' -gcflags=all=-dwarf=false
 .PHONY: check
 check: needs ## everything, which is what CI runs (30 minutes on two cores, less with warm caches; models comes on top, once)
 	@$(MAKE) -s --no-print-directory -j 2 check-demo
@@ -81,10 +80,10 @@ check-benchmarks: check-tests
 	$(call run,benchmarks once,$(GO) test -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHED))
 check-race: check-benchmarks
 	$(call run,tests with the race detector,$(RACE) $(RACED))
-check-cross: check-race check-staticcheck
+check-cross: check-benchmarks check-staticcheck
 	$(call behind,without a C compiler and for other systems,$(MAKE) -s cross)
 check-nested: check-race
-	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off $(AT_ONCE) && $(GO) test -vet=off -bench . -benchtime 1x $(ALONE))
+	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off $(AT_ONCE) && $(GO) test -vet=off -bench . -benchtime 1x ./benchmarks)
 check-conformance: check-nested check-cross
 	$(call run,conformance,$(NESTED) $(GO) run ./conformance)
 check-beside: check-nested
