@@ -102,7 +102,7 @@ func (l *load) run(b *testing.B) {
 	}
 	adding.Wait()
 	rt, err := agent.Open(b.Context(), &agent.Options{Model: llmtest.Loop(llmtest.Func(l.turn)), Store: s, Approve: agent.NeverAsk,
-		Providers: map[string]agent.ProviderOptions{"scripted": {Concurrency: 2 * l.atOnce, Queue: 2 * l.atOnce}},
+		Providers: map[string]agent.ProviderOptions{"": {Concurrency: 2 * l.atOnce, Queue: 2 * l.atOnce}},
 		Tools:     []agent.Tool{agent.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return l.text, nil })}})
 	if err != nil {
 		b.Fatal(err)
