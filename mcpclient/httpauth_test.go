@@ -340,6 +340,7 @@ func TestOldTransportWaitsForLogin(t *testing.T) {
 			t.Fatalf("Dial: got %v, asked %d times", err, p.asked.Load())
 		}
 		defer c.Close()
+		synctest.Wait() // the connection and Dial wait for a login each, and both have gone on
 		p.asked.Store(0)
 		p.keys.set("two", "one")
 		begun := time.Now()
