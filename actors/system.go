@@ -228,12 +228,13 @@ func wait(ctx context.Context, done <-chan struct{}) error {
 // leftovers names what is still there.
 func (s *System) leftovers(err error) error {
 	out := &ShutdownError{Err: err}
+	named := s.Tree() // before the census: what ends between the two is not counted as one without a name
 	census := s.Census()
 	unnamed := make(map[Kind]int64)
 	for kind, count := range census.Actors {
 		unnamed[kind] = count.Live
 	}
-	for _, info := range s.Tree() {
+	for _, info := range named {
 		unnamed[info.Kind]--
 		if info.Kind != KindRuntime {
 			out.Actors = append(out.Actors, info.Path)
