@@ -51,13 +51,13 @@ test: ## the quick tests (3 minutes)
 	$(GO) test -short ./...
 	$(NESTED) $(GO) vet ./... && $(GO) test -short $$($(GO) list ./... | grep -v -e /compare$$ -e /e2e/models$$)
 
-# make check does two steps at once where one of them leaves time: what looks at sources only beside tests, and conformance
-# beside the end-to-end tests: both wait for a third of their time and more. After a failure no step begins. Half of the time is that of compilers:
+# make check does two steps at once where one of them leaves time: what looks at sources only beside tests, and conformance,
+# which waits half of its time, beside tests with the race detector. After a failure no step begins. Half of the time is that of compilers:
 # they end before it is worth their time to collect garbage, and write nothing for debuggers; the tests, which would inherit such
 # settings themselves, do not get these.
 check: export GOFLAGS += '-toolexec=env GOGC=off GOMEMLIMIT=2GiB' -gcflags=all=-dwarf=false
 .PHONY: check
-check: needs ## everything, which is what CI runs (26 minutes on two cores, less with warm caches; models comes on top, once)
+check: needs ## everything, which is what CI runs (27 minutes on two cores, less with warm caches; models comes on top, once)
 	@$(MAKE) -s --no-print-directory -j 2 check-demo
 	@echo '== all of make check passed'
 
@@ -84,7 +84,7 @@ check-cross: check-benchmarks check-staticcheck
 	$(call behind,without a C compiler and for other systems,$(MAKE) -s cross)
 check-nested: check-race
 	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off $(AT_ONCE) && $(GO) test -vet=off -bench . -benchtime 1x ./benchmarks)
-check-conformance: check-race check-cross
+check-conformance: check-nested check-cross
 	$(call run,conformance,$(NESTED) $(GO) run ./conformance)
 check-beside: check-nested
 	$(call run,tests of benchmarks,$(BESIDE) $(GO) test -vet=off .)

@@ -426,33 +426,42 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestLive: a page that follows the inbox is told of a new question, and of a decision.
+// TestLive: a page that follows the inbox is told of a new question, and of a decision; the page of a question
+// also of a decision that came before it began to follow.
 func TestLive(t *testing.T) {
 	d := newDesk(t, nil)
 	d.newRun("r")
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.server.URL+"/live?inbox", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := d.browser.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	next := func() {
-		for lines.Scan() {
-			if lines.Text() == "event: changed" {
-				return
-			}
+	follow := func(what string) (next func()) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.server.URL+"/live?"+what, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Fatalf("the stream has ended: %v", lines.Err())
+		res, err := d.browser.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		lines := bufio.NewScanner(res.Body)
+		lines.Scan() // it has begun
+		return func() {
+			t.Helper()
+			for lines.Scan() {
+				if lines.Text() == "event: changed" {
+					return
+				}
+			}
+			t.Fatalf("the stream has ended: %v", lines.Err())
+		}
 	}
-	lines.Scan() // it has begun
+	next := follow("inbox")
 	d.openCall("a")
 	next()
+	_, page := d.get(d.browser, "/inbox/a")
 	if _, err := d.store.SettleAsk(t.Context(), "a", store.Decision{Status: store.AskDeclined}); err != nil {
 		t.Fatal(err)
 	}
 	next()
+	_, rest, _ := strings.Cut(page, `data-follow="/live?`)
+	what, _, _ := strings.Cut(rest, `"`)
+	follow(html.UnescapeString(what))()
 }

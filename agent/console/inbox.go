@@ -126,7 +126,7 @@ func (c *Console) showAsk(v *visit, row *store.Ask, values map[string][]string, 
 	if errors.Is(wrong, store.ErrSettled) || errors.Is(wrong, errChanged) {
 		status = http.StatusConflict
 	}
-	c.render(v.w, v.r, status, "ask", view{Title: "Question", Visitor: v.name, Live: "ask=" + row.ID, Body: &p})
+	c.render(v.w, v.r, status, "ask", view{Title: "Question", Visitor: v.name, Live: "ask=" + row.ID + "&shown=" + string(row.Status), Body: &p})
 	return nil
 }
 

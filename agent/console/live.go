@@ -20,7 +20,8 @@ const (
 )
 
 // live tells a page by an event stream that what it follows has changed: the inbox, the list of
-// runs, a run, a question, jobs or schedules. The page is loaded again then.
+// runs, a run, a question, jobs or schedules. The page is loaded again then. A page may say how what it follows
+// stood when it was made ("shown").
 func (c *Console) live(v *visit) error {
 	state := c.follows(v.r)
 	if state == nil {
@@ -38,6 +39,9 @@ func (c *Console) live(v *visit) error {
 	last, err := state(v.r.Context())
 	if err != nil {
 		return err
+	}
+	if shown := v.r.URL.Query().Get("shown"); shown != "" { // it may have changed since, before the stream was there
+		last = shown
 	}
 	v.w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(v.w)
