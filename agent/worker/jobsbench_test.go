@@ -59,7 +59,7 @@ func BenchmarkJobs(b *testing.B) {
 }
 
 // turn is the model's.
-func (l *load) turn(_ context.Context, req *llm.Request) llmtest.Turn {
+func (l *load) turn(ctx context.Context, req *llm.Request) llmtest.Turn {
 	results := 0
 	for _, m := range req.Messages {
 		for _, c := range m.Content {
@@ -68,7 +68,12 @@ func (l *load) turn(_ context.Context, req *llm.Request) llmtest.Turn {
 			}
 		}
 	}
-	time.Sleep(l.thinks)
+	if l.thinks > 0 {
+		select {
+		case <-time.After(l.thinks):
+		case <-ctx.Done():
+		}
+	}
 	if results < l.calls {
 		return llmtest.Call("look", nil)
 	}
