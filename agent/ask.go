@@ -35,6 +35,10 @@ const (
 	// again, for a program that knows of a login; after any other answer the run goes on without the
 	// tools of the server, or the model reads that the call was refused.
 	KindLogin = runlog.AskLogin
+	// KindJob is a job that gets no further: its workers die again and again, or its model's
+	// provider is away for longer than a worker waits. [Accept] goes on, [Decline] ends the run. It
+	// does not expire. Workers ask it, so it is in the store's inbox and in no [Run.Events].
+	KindJob = runlog.AskJob
 )
 
 // Decision answers an [Ask].

@@ -34,6 +34,9 @@ type Options struct {
 	// it, and it takes no memory, until its question is decided or has expired. Zero means a minute,
 	// below zero never.
 	ParkAfter time.Duration
+	// GiveUp is how long a job waits for its model's provider before it asks a person whether to
+	// go on. Zero means 24 hours.
+	GiveUp time.Duration
 	// Lease is how long a job stays this worker's without a renewal. Zero means 30 seconds. The runs have leases of their own: see [agent.Options].Lease.
 	Lease time.Duration
 	// Poll is how often the store is asked for work, cancels and schedules. Zero means
@@ -75,12 +78,13 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 		names[a.Name()] = true
 	}
-	if d.Concurrency < 0 || d.MaxParked < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.KeepRuns < 0 || d.Retry.MaxAttempts < 0 || d.Retry.MaxLosses < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
+	if d.Concurrency < 0 || d.MaxParked < 0 || d.GiveUp < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.KeepRuns < 0 || d.Retry.MaxAttempts < 0 || d.Retry.MaxLosses < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
 		return d, errors.New("an option is below zero: zero means its default")
 	}
 	d.Concurrency = cmp.Or(d.Concurrency, 8)
 	d.MaxParked = cmp.Or(d.MaxParked, 100_000)
 	d.ParkAfter = cmp.Or(d.ParkAfter, time.Minute)
+	d.GiveUp = cmp.Or(d.GiveUp, 24*time.Hour)
 	d.Lease = cmp.Or(d.Lease, 30*time.Second)
 	d.Poll = cmp.Or(d.Poll, 500*time.Millisecond)
 	d.Drain = cmp.Or(d.Drain, 30*time.Second)

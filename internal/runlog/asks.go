@@ -23,6 +23,7 @@ const (
 	AskPage       = "page"       // a page that is open and waited for
 	AskOutcome    = "outcome"    // what came of a call that a process has left? The payload is an [OutcomePayload]
 	AskLogin      = "login"      // a person has to log in at a server, with another program; the login settles it
+	AskJob        = "job"        // shall a job go on that gets no further? The payload is a [JobPayload]
 )
 
 // ScopeRun is the scope of a decision that holds for every call of that exact tool
@@ -90,6 +91,19 @@ const (
 	OutcomeTell     = "tell"     // the model is told that the outcome is unknown
 	OutcomeEnd      = "end"      // the run ends
 )
+
+// JobPayload is the subject of an ask of the kind "job": a job that gets no further, because its
+// workers die or because its model's provider is away. A yes goes on, a no ends its run. The ask's
+// Hash is that of this payload in canonical form.
+type JobPayload struct {
+	Job    string `json:"job"`              // its ID
+	Why    string `json:"why"`              // in words, for a person
+	Losses int    `json:"losses,omitempty"` // times in a row that its worker was lost without progress
+	// Of an outage: the provider of its model, the class of the error, and since when it is away.
+	Provider string    `json:"provider,omitempty"`
+	Class    string    `json:"class,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+}
 
 // outcome is the answer to an ask of the kind "outcome".
 type outcome struct {
