@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent/internal/answers"
 	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/agent/internal/models"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
@@ -39,7 +39,7 @@ func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	if rt.store == nil {
 		rt.store, rt.own = memstore.New(nil), true
 	}
-	rt.claims = claims.Claimer{Store: rt.store, Owner: "agent-" + uuid.NewString(), Lease: o.Lease}
+	rt.claims = claims.Claimer{Store: rt.store, Owner: owner.New("agent"), Lease: o.Lease}
 	if err := rt.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the runtime: %w", err), rt.Close())
 	}
