@@ -374,7 +374,7 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 	asked := a.asked(o)
 	rec.servers = asked.servers
 	newScope(run, a, from, asked).fill(own)
-	if ends := o.endsJob; ends != nil {
+	if ends := o.job.Ends; ends != nil {
 		own.EndsJob = func(out *loop.Outcome) *store.JobUpdate { return ends(resultOfRun(run.id, out)) }
 	}
 	run.trace(ctx, a, own)

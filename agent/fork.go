@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/troupe-dev/troupe/agent/internal/jobhook"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -34,6 +35,9 @@ type ForkOptions struct {
 	OnAsk   AskFunc
 	Tenant  *Tenant
 	Sampler mcpclient.Sampler
+
+	job  jobhook.Job[Result] // as in [RunOptions]
+	keep bool                // the nonce of the run, and all that it has spent
 }
 
 // Fork starts a run that takes over the events of another one up to the number at, zero for all of

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent/internal/claims"
+	"github.com/troupe-dev/troupe/agent/internal/jobhook"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -40,7 +41,7 @@ type ResumeOptions struct {
 	// in run.drifted.
 	Drift DriftPolicy
 
-	endsJob func(*Result) *store.JobUpdate // as in [RunOptions]
+	job jobhook.Job[Result] // as in [RunOptions]
 }
 
 // DriftPolicy says how a run goes on whose agent or tools are not as it has recorded them.
@@ -182,7 +183,7 @@ func (a *Agent) resumed(ctx context.Context, re *claims.Tree, o ResumeOptions, f
 		}
 		run.below.Store(child.Head.ID, child)
 	}
-	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, endsJob: o.endsJob}, from); err != nil {
+	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, job: o.job}, from); err != nil {
 		return nil, err
 	}
 	if err := a.stopOnDrift(ctx, re, own.Tools); err != nil {
@@ -275,7 +276,7 @@ func (a *Agent) again(ctx context.Context, found *Run, o *RunOptions) (*Run, err
 	if found.works() || found.loop != nil && !errors.Is(found.loop.Outcome().Err, ErrSuspended) {
 		return found, nil
 	}
-	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, endsJob: o.endsJob})
+	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, job: o.job})
 	var refused *NotResumableError
 	switch {
 	case errors.As(err, &refused):

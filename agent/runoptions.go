@@ -8,7 +8,6 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
-	"github.com/troupe-dev/troupe/store"
 )
 
 // RunOptions changes one run; nil is the same as the zero value.
@@ -40,16 +39,17 @@ type RunOptions struct {
 	// prompt continues. Nil begins a new one.
 	History []llm.Message
 
-	endsJob func(*Result) *store.JobUpdate // see [jobhook.Hooks]; nil is no job
+	job jobhook.Job[Result] // whose attempt it is; the zero value is none
 }
 
 func init() {
-	jobhook.Register(&jobhook.Hooks[Agent, Run, RunOptions, ResumeOptions, Result]{
-		Start: func(ctx context.Context, a *Agent, prompt string, o *RunOptions, ends func(*Result) *store.JobUpdate, answer func(*Run, error)) {
-			o.endsJob = ends
+	jobhook.Register(&jobhook.Hooks[Agent, Run, RunOptions, ResumeOptions, ForkOptions, Result]{
+		Start: func(ctx context.Context, a *Agent, prompt string, o *RunOptions, job jobhook.Job[Result], answer func(*Run, error)) {
+			o.job = job
 			a.startLater(ctx, prompt, o, answer)
 		},
-		Resumes: func(o *ResumeOptions, ends func(*Result) *store.JobUpdate) { o.endsJob = ends },
+		Resumes: func(o *ResumeOptions, job jobhook.Job[Result]) { o.job = job },
+		Forks:   func(o *ForkOptions, job jobhook.Job[Result]) { o.job, o.keep = job, true },
 	})
 }
 

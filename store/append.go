@@ -10,7 +10,8 @@ const Unchecked int64 = -1
 // only checks that the run may be written to.
 type Append struct {
 	Run   string
-	Epoch int64 // of the lease the caller holds
+	Owner string // who appends: the owner of the lease on the run's tree
+	Epoch int64  // of that lease
 
 	// After is the number of the run's last event as the caller knows it, zero for
 	// a run without events. Where the run stands elsewhere nothing is written: see

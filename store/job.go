@@ -67,13 +67,18 @@ type Job struct {
 
 	// What follows is set by the store and by workers.
 
-	State    JobState        `json:"state"`
-	Attempts int             `json:"attempts"`          // runs begun
-	Failures int             `json:"failures,omitzero"` // of them, those that failed
-	Losses   int             `json:"losses,omitzero"`   // of them, those whose worker was lost while they ran
-	Run      string          `json:"run,omitempty"`     // of the newest attempt
-	Result   json.RawMessage `json:"result,omitzero"`   // the outcome and its cost
-	Error    string          `json:"error,omitempty"`   // why there is no result, or not yet
+	State    JobState `json:"state"`
+	Attempts int      `json:"attempts"`          // runs begun
+	Failures int      `json:"failures,omitzero"` // of them, those that failed
+	Losses   int      `json:"losses,omitzero"`   // of them, those whose worker was lost while they ran
+	Run      string   `json:"run,omitempty"`     // of the newest attempt
+	// From is the run that an attempt goes on from, as a fork that keeps its keys and what it has spent: the next
+	// attempt of a job that is queued, else the newest one. Empty for one that begins anew.
+	From string `json:"from,omitempty"`
+	// Progress is how far the job's run had come at the last loss that was counted: see [JobUpdate].Progress.
+	Progress int64           `json:"progress,omitzero"`
+	Result   json.RawMessage `json:"result,omitzero"` // the outcome and its cost
+	Error    string          `json:"error,omitempty"` // why there is no result, or not yet
 	// Cancelling says that its cancellation was requested; its worker cancels it.
 	Cancelling bool `json:"cancelling,omitzero"`
 	// Untold says that the job has ended and that no caller has claimed the delivery of its
@@ -161,8 +166,12 @@ type JobUpdate struct {
 	State JobState
 	// Release ends the lease in any case: no worker holds a job that waits.
 	Release bool
-	// Failed counts one more failure, and Lost one more loss of a worker.
+	// Failed counts one more failure, and Lost one more loss of a worker: the first one, where Progress is above that
+	// of the job, which then is that of the job.
 	Failed, Lost bool
+	// Progress is how far the run had come when its worker was lost, as the number of an event; zero where that is
+	// not known.
+	Progress int64
 	// NotBefore is when a job that is queued again is due; zero is at once.
 	NotBefore time.Time
 	// Waits are the questions that a job waits for which is released in the state waiting, at most

@@ -123,7 +123,7 @@ func (u *JobUpdate) Until(asks []Ask, now time.Time) {
 }
 
 // Retry queues j again: see [Jobs].RetryJob.
-func (j *Job) Retry(now time.Time) error {
+func (j *Job) Retry(now time.Time, fromStart bool) error {
 	switch {
 	case j.State == JobDone:
 		return &InvalidError{"job", "is done"}
@@ -131,6 +131,9 @@ func (j *Job) Retry(now time.Time) error {
 		return &InvalidError{"job", "is queued"}
 	case !j.State.Ended() && (j.Owner != "" || j.Cancelling):
 		return &InvalidError{"job", "is being worked on"}
+	}
+	if j.From = j.Run; fromStart {
+		j.From = ""
 	}
 	j.State, j.Failures, j.Losses, j.Result, j.Error, j.Cancelling, j.Untold = JobQueued, 0, 0, nil, "", false, false
 	j.NotBefore, j.Expires, j.Updated = time.Time{}, time.Time{}, now

@@ -29,6 +29,8 @@ type Run struct {
 	ID      string   `json:"id"`
 	Agent   string   `json:"agent,omitempty"`   // name of the agent
 	Parent  string   `json:"parent,omitempty"`  // the run that started it; empty for none
+	Root    string   `json:"root,omitempty"`    // the run at the root of its tree; its own ID for one that no run has started. Set by the store
+	Job     string   `json:"job,omitempty"`     // the job whose attempt the root is; empty for none
 	Title   string   `json:"title,omitempty"`   // one line for lists, such as the head of the prompt
 	Summary string   `json:"summary,omitempty"` // one line about how it stands or ended
 	State   RunState `json:"state"`

@@ -260,7 +260,7 @@ type Jobs interface {
 	// cancelled or limited, whose outcome is unknown, or that waits without
 	// a lease. It is a person's permission to make calls again. Others are
 	// [ErrInvalid], and returned as they are.
-	RetryJob(ctx context.Context, id string) (Job, error)
+	RetryJob(ctx context.Context, id string, fromStart bool) (Job, error)
 
 	// ClaimNotification records that the caller will deliver the webhook (Hook) of a job that
 	// has ended, and keeps a record for it, both or none; a nil record keeps none. Exactly one

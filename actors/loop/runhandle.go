@@ -193,7 +193,7 @@ func (r *Run) recordDeath(epoch int64, out Outcome, notes []runlog.Entry) error 
 	if err != nil {
 		return &JournalError{err}
 	}
-	last := store.Append{Run: r.cfg.ID, Epoch: epoch, After: store.Unchecked, State: out.State, Summary: summary(&out), Events: events}
+	last := store.Append{Run: r.cfg.ID, Owner: r.cfg.Owner, Epoch: epoch, After: store.Unchecked, State: out.State, Summary: summary(&out), Events: events}
 	seq, err := r.cfg.Journal.Append(ctx, last)
 	if err != nil {
 		return &JournalError{err}

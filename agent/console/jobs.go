@@ -208,7 +208,7 @@ func (c jobPages) showJob(v *visit, j *store.Job, wrong string) error {
 		p.Timeout = j.Timeout.String()
 	}
 	again := *j
-	p.Cancels, p.Retries = !j.State.Ended() && !j.Cancelling, again.Retry(now) == nil
+	p.Cancels, p.Retries = !j.State.Ended() && !j.Cancelling, again.Retry(now, true) == nil
 	var result struct {
 		Text       string      `json:"text"`
 		Structured jsonx.Value `json:"structured"`
@@ -322,7 +322,7 @@ func (c jobPages) changeJob(v *visit) error {
 		if v.r.PostFormValue("attempts") != strconv.Itoa(j.Attempts) {
 			return c.showJob(v, &j, "the job was tried again meanwhile: read what another attempt may repeat")
 		}
-		j, err = c.opts.Store.RetryJob(ctx, j.ID)
+		j, err = c.opts.Store.RetryJob(ctx, j.ID, true)
 		what = "a job is to be tried again"
 	default:
 		c.say(v.w, v.r, http.StatusBadRequest, "Want do=cancel or do=retry.")

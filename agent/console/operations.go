@@ -288,7 +288,7 @@ func (c runPages) end(ctx context.Context, id, cause string) error {
 	if err := c.withdraw(ctx, id, cause); err != nil {
 		return err
 	}
-	_, err = s.Append(ctx, store.Append{Run: id, Epoch: head.Epoch, After: store.Unchecked, State: store.Cancelled, Summary: cause, Events: events})
+	_, err = s.Append(ctx, store.Append{Run: id, Owner: head.Owner, Epoch: head.Epoch, After: store.Unchecked, State: store.Cancelled, Summary: cause, Events: events})
 	return err
 }
 

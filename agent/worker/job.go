@@ -199,7 +199,7 @@ func (j *work) lossCounted(c *actors.Context, cancelled bool) {
 func (j *work) resume(c *actors.Context) {
 	j.w.board.place(j.job, recovering, nil)
 	j.state, j.begins = j.starting, true
-	a, rt, run, ends := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, j.newEnd()
+	a, rt, run, job := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, j.hook()
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil {
 			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) && !errors.Is(err, store.ErrFenced) {
@@ -207,7 +207,7 @@ func (j *work) resume(c *actors.Context) {
 			}
 		}
 		o := &agent.ResumeOptions{Agent: a}
-		hooks.Resumes(o, ends)
+		hooks.Resumes(o, job)
 		return rt.Resume(ctx, run, o)
 	}, func(run *agent.Run, err error) any { return started{run, err, true} })
 }
@@ -304,9 +304,10 @@ func (j *work) begin(c *actors.Context) {
 	j.w.board.place(j.job, active, nil)
 	j.w.events.emit(report{typ: JobStarted, job: j.job})
 	j.state, j.begins = j.starting, true
-	a, job, ends := j.w.agents[j.job.Agent], j.job, j.newEnd()
+	a, o, job := j.w.agents[j.job.Agent], &agent.RunOptions{ID: j.job.Run, Input: j.job.Input}, j.hook()
+	prompt := j.job.Prompt
 	actors.AwaitAnswer(c, func(ctx context.Context, answer func(*agent.Run, error)) {
-		hooks.Start(ctx, a, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input}, ends, answer)
+		hooks.Start(ctx, a, prompt, o, job, answer)
 	}, func(run *agent.Run, err error) any { return started{run, err, false} })
 }
 

@@ -221,7 +221,7 @@ func (cl *closer) finish(ctx context.Context, r *read, spent budget.Amount) erro
 	if err := add(store.RunFinished, "", cl.ended(r, spent)); err != nil {
 		return err
 	}
-	_, err := cl.store.Append(ctx, store.Append{Run: r.head.ID, Epoch: r.head.Epoch, After: store.Unchecked, State: store.Failed, Summary: cl.why, Events: events})
+	_, err := cl.store.Append(ctx, store.Append{Run: r.head.ID, Owner: r.head.Owner, Epoch: r.head.Epoch, After: store.Unchecked, State: store.Failed, Summary: cl.why, Events: events})
 	switch {
 	case errors.Is(err, store.ErrFinished): // by a later owner
 		return nil

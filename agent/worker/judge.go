@@ -76,7 +76,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 func (j *work) ending() ending { return ending{j.job, &j.w.opts, j.counted, j.draining} }
 
 // hooks are functions of package agent that serve jobs only.
-var hooks = jobhook.Get[*jobhook.Hooks[agent.Agent, agent.Run, agent.RunOptions, agent.ResumeOptions, agent.Result]]()
+var hooks = jobhook.Get[*jobhook.Hooks[agent.Agent, agent.Run, agent.RunOptions, agent.ResumeOptions, agent.ForkOptions, agent.Result]]()
 
 // jobEnd is the end of a job whose run has an answer: it is written with the run's last event.
 type jobEnd struct {
@@ -85,15 +85,15 @@ type jobEnd struct {
 	made atomic.Pointer[store.JobUpdate] // by the run's journal
 }
 
-// newEnd returns that of a run which is about to begin.
-func (j *work) newEnd() func(*agent.Result) *store.JobUpdate {
+// hook returns the job for its run, which is about to begin.
+func (j *work) hook() jobhook.Job[agent.Result] {
 	job := j.job
 	if job.Lost {
 		held := *job
 		held.Lost, job = false, &held
 	}
 	j.end = &jobEnd{w: j.w, job: job}
-	return j.end.make
+	return jobhook.Job[agent.Result]{ID: job.ID, Owner: j.w.owner, Epoch: job.Epoch, Lease: j.w.opts.Lease, Ends: j.end.make}
 }
 
 func (e *jobEnd) make(res *agent.Result) *store.JobUpdate {

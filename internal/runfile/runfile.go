@@ -238,6 +238,6 @@ func finish(ctx context.Context, s store.Store, head store.Run, rec *Recording, 
 			}
 		}
 	}
-	_, err := s.Append(ctx, store.Append{Run: head.ID, Epoch: head.Epoch, After: head.Seq, State: rec.Run.State, Summary: rec.Run.Summary})
+	_, err := s.Append(ctx, store.Append{Run: head.ID, Owner: head.Owner, Epoch: head.Epoch, After: head.Seq, State: rec.Run.State, Summary: rec.Run.Summary})
 	return err
 }

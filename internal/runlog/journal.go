@@ -49,7 +49,7 @@ func Write(ctx context.Context, j Leased, head store.Run, owner string, ttl time
 			size += len(rest[n].Body)
 			n++
 		}
-		a := store.Append{Run: head.ID, Epoch: head.Epoch, After: head.Seq, Events: rest[:n]}
+		a := store.Append{Run: head.ID, Owner: owner, Epoch: head.Epoch, After: head.Seq, Events: rest[:n]}
 		if rest = rest[n:]; len(rest) == 0 {
 			a.Asks = asks
 		}

@@ -268,8 +268,8 @@ func (s *jobs) CancelJob(ctx context.Context, id string) (store.Job, error) {
 }
 
 // RetryJob implements [store.Jobs].
-func (s *jobs) RetryJob(ctx context.Context, id string) (store.Job, error) {
-	return s.changeJob(ctx, id, (*store.Job).Retry)
+func (s *jobs) RetryJob(ctx context.Context, id string, fromStart bool) (store.Job, error) {
+	return s.changeJob(ctx, id, func(j *store.Job, now time.Time) error { return j.Retry(now, fromStart) })
 }
 
 // ClaimNotification implements [store.Jobs].

@@ -418,8 +418,8 @@ func (s *jobs) CancelJob(ctx context.Context, id string) (store.Job, error) {
 }
 
 // RetryJob implements [store.Jobs].
-func (s *jobs) RetryJob(ctx context.Context, id string) (store.Job, error) {
-	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, func(t *tx, j *store.Job) error { return j.Retry(t.now) })
+func (s *jobs) RetryJob(ctx context.Context, id string, fromStart bool) (store.Job, error) {
+	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, func(t *tx, j *store.Job) error { return j.Retry(t.now, fromStart) })
 }
 
 // ClaimNotification implements [store.Jobs].

@@ -56,7 +56,7 @@ func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
 		u.Release = true
 		_, err = s.UpdateJob(ctx, u)
 		wantErr(t, "UpdateJob with Release", err, nil)
-		got, err := s.RetryJob(ctx, "j")
+		got, err := s.RetryJob(ctx, "j", true)
 		if err != nil || got.State != store.JobQueued || got.Attempts != 1 {
 			t.Errorf("RetryJob of one that waits alone: got %+v, %v", got, err)
 		}
@@ -172,7 +172,7 @@ func testJobLosses(t *testing.T, open func(t *testing.T) store.Store) {
 	list, _ := claimJobs(t, s, "w", 1)
 	_, err := s.UpdateJob(ctx, updateOf(list[0], store.JobFailed))
 	wantErr(t, "UpdateJob to failed", err, nil)
-	if got, err := s.RetryJob(ctx, "j"); err != nil || got.Losses != 0 {
+	if got, err := s.RetryJob(ctx, "j", true); err != nil || got.Losses != 0 {
 		t.Errorf("RetryJob: got %+v, %v, want no losses", got, err)
 	}
 }

@@ -109,11 +109,11 @@ func testJob(t *testing.T, open func(t *testing.T) store.Store) {
 		again, err := s.CancelJob(ctx, "j")
 		wantErr(t, "CancelJob of a job that has ended", err, store.ErrFinished)
 		wantEqual(t, "the job it returns", again, got)
-		_, err = s.RetryJob(ctx, "j")
+		_, err = s.RetryJob(ctx, "j", true)
 		wantErr(t, "RetryJob of a job that is done", err, store.ErrInvalid)
 
 		for what, err := range map[string]error{
-			"Job": second(s.Job(ctx, "other")), "CancelJob": second(s.CancelJob(ctx, "other")), "RetryJob": second(s.RetryJob(ctx, "other")),
+			"Job": second(s.Job(ctx, "other")), "CancelJob": second(s.CancelJob(ctx, "other")), "RetryJob": second(s.RetryJob(ctx, "other", true)),
 			"UpdateJob": second(s.UpdateJob(ctx, store.JobUpdate{JobLease: store.JobLease{ID: "other"}, Owner: "w"})), "DeleteJob": s.DeleteJob(ctx, "other"),
 		} {
 			wantErr(t, what+" of an unknown job", err, store.ErrNotFound)
@@ -283,7 +283,7 @@ func testJobCancel(t *testing.T, open func(t *testing.T) store.Store) {
 			u.Failed, u.Error, u.Result = true, "why", json.RawMessage(`1`)
 			_, err := s.UpdateJob(ctx, u)
 			wantErr(t, "UpdateJob", err, nil)
-			got, err := s.RetryJob(ctx, id)
+			got, err := s.RetryJob(ctx, id, true)
 			if err != nil || got.State != store.JobQueued || got.Failures != 0 || got.Attempts != 1 || got.Error != "" || got.Result != nil {
 				t.Errorf("RetryJob of one that is %s: got %+v, %v", state, got, err)
 			}
@@ -333,7 +333,7 @@ func testJobUntold(t *testing.T, open func(t *testing.T) store.Store) {
 			_, err := s.UpdateJob(ctx, updateOf(j, cmp.Or(state, store.JobRunning)))
 			wantErr(t, "UpdateJob", err, nil)
 		}
-		_, err = s.RetryJob(ctx, "retried")
+		_, err = s.RetryJob(ctx, "retried", true)
 		wantErr(t, "RetryJob", err, nil)
 		record := func(key string) *store.Record {
 			return &store.Record{Kind: "k", Owner: "o", Key: key, Value: json.RawMessage(`1`), Expires: time.Now().Add(time.Hour)}
@@ -455,7 +455,7 @@ func testJobStates(t *testing.T, open func(t *testing.T) store.Store) {
 		}
 		for id, state := range of {
 			if state == store.JobQueued {
-				if _, err := s.RetryJob(ctx, id); err != nil {
+				if _, err := s.RetryJob(ctx, id, true); err != nil {
 					t.Fatal(err)
 				}
 			}

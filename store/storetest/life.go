@@ -129,7 +129,7 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 	_, errs["RenewJobs"] = s.RenewJobs(ctx, "w", ttl, []store.JobLease{{ID: "j", Epoch: 1}})
 	_, errs["UpdateJob"] = s.UpdateJob(ctx, store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: 1}, Owner: "w"})
 	_, errs["CancelJob"] = s.CancelJob(ctx, "j")
-	_, errs["RetryJob"] = s.RetryJob(ctx, "j")
+	_, errs["RetryJob"] = s.RetryJob(ctx, "j", true)
 	_, errs["Job"] = s.Job(ctx, "j")
 	_, errs["Jobs"] = s.Jobs(ctx, store.JobQuery{})
 	_, errs["JobCounts"] = s.JobCounts(ctx)

@@ -5,21 +5,32 @@ package jobhook
 
 import (
 	"context"
+	"time"
 
 	"github.com/troupe-dev/troupe/store"
 )
 
 // Hooks are the functions. The type parameters are the types of those names in agent, which this
 // package cannot import.
-//
-// Ends returns the end of the job: a run that ends with an answer has it written in one transaction with its
-// own end, see [store.Append]. It must not block, and must be valid.
-type Hooks[Agent, Run, RunOptions, ResumeOptions, Result any] struct {
+type Hooks[Agent, Run, RunOptions, ResumeOptions, ForkOptions, Result any] struct {
 	// Start starts a run for the attempt of a job, as Agent.Start does, but calls answer in place of the wait until
 	// the run is recorded: once, from any goroutine, or before it returns.
-	Start func(ctx context.Context, a *Agent, prompt string, o *RunOptions, ends func(*Result) *store.JobUpdate, answer func(*Run, error))
-	// Resumes makes the run that the options are for the attempt of a job.
-	Resumes func(o *ResumeOptions, ends func(*Result) *store.JobUpdate)
+	Start func(ctx context.Context, a *Agent, prompt string, o *RunOptions, job Job[Result], answer func(*Run, error))
+	// Resumes makes the run that the options are for the attempt of a job. It goes on under the job's lease, and is not claimed.
+	Resumes func(o *ResumeOptions, job Job[Result])
+	// Forks makes the fork that the options are for the attempt of a job, which goes on from an earlier one: it keeps the
+	// nonce of the run that it is a fork of, so that the keys of calls stay theirs, and counts what that run has spent.
+	Forks func(o *ForkOptions, job Job[Result])
+}
+
+// Job is a job whose lease the caller holds, and under which its run works.
+type Job[Result any] struct {
+	ID, Owner string
+	Epoch     int64
+	Lease     time.Duration // how long a renewal makes the lease last; zero means that of the runtime
+	// Ends returns the end of the job: a run that ends with an answer has it written in one transaction with its
+	// own end, see [store.Append]. It must not block, and must be valid.
+	Ends func(*Result) *store.JobUpdate
 }
 
 var registered any

@@ -447,7 +447,7 @@ func cancelJob(ctx context.Context, s store.Jobs, id string) (string, error) {
 }
 
 func retryJob(ctx context.Context, s store.Jobs, id string) (string, error) {
-	j, err := s.RetryJob(ctx, id)
+	j, err := s.RetryJob(ctx, id, true)
 	if errors.Is(err, store.ErrInvalid) {
 		return "", fmt.Errorf("%w: the job is %s", errNotDone, cmp.Or(string(j.State), "not there"))
 	}

@@ -152,9 +152,9 @@ func (w *writing) take() error {
 	return nil
 }
 
-// encode makes the appends, as few as the store's bounds allow. It does so once: what is
-// appended again must be the same.
-func (w *writing) encode(run string, epoch int64) error {
+// encode makes the appends, as few as the store's bounds allow, each with the run and the lease of the one that it
+// is given. It does so once: what is appended again must be the same.
+func (w *writing) encode(to store.Append) error {
 	if w.encoded {
 		return nil
 	}
@@ -163,26 +163,26 @@ func (w *writing) encode(run string, epoch int64) error {
 		return err
 	}
 	w.events = events
-	next, from, to, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0, 0, 0 // next has the events from .. to
+	next, from, end, size := part{Append: to}, 0, 0, 0 // next has the events from .. end
 	cut := func() {
-		next.Events, next.entries = events[from:to:to], w.entries[from:to]
+		next.Events, next.entries = events[from:end:end], w.entries[from:end]
 		w.all = append(w.all, next)
-		next, from, size = part{Append: store.Append{Run: run, Epoch: epoch}}, to, 0
+		next, from, size = part{Append: to}, end, 0
 	}
 	for _, b := range w.batches {
 		alone := b.Settle != nil // it may not be written, and nothing else depends on it
-		if alone && to > from {
+		if alone && end > from {
 			cut()
 		}
 		for range b.entries {
-			n := len(events[to].Body)
-			if to-from == store.MaxEvents || to > from && size+n > store.MaxPageBytes {
+			n := len(events[end].Body)
+			if end-from == store.MaxEvents || end > from && size+n > store.MaxPageBytes {
 				cut()
 			}
-			if opened, ok := w.entries[to].Body.(*runlog.AskOpened); ok {
+			if opened, ok := w.entries[end].Body.(*runlog.AskOpened); ok {
 				next.Asks = append(next.Asks, opened.Ask)
 			}
-			to, size = to+1, size+n
+			end, size = end+1, size+n
 		}
 		if b.State != "" {
 			next.State = b.State
@@ -198,7 +198,7 @@ func (w *writing) encode(run string, epoch int64) error {
 			cut()
 		}
 	}
-	if to > from || next.State != "" || next.Summary != "" || len(w.all) == 0 {
+	if end > from || next.State != "" || next.Summary != "" || len(w.all) == 0 {
 		cut()
 	}
 	w.parts, w.encoded = w.all, true

@@ -45,7 +45,7 @@ func TestFree(t *testing.T) {
 		}
 		w.flush()
 		w.begin()
-		if err := w.encode("run", 1); err != nil {
+		if err := w.encode(store.Append{Run: "run", Epoch: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

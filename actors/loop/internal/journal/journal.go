@@ -219,7 +219,7 @@ func (j *Writer) append(c *actors.Context) {
 func (j *Writer) startAppend(c *actors.Context, w *writing, answer func(int64, error)) {
 	defer w.refused()
 	t := j.run.Target()
-	if err := w.encode(t.Run, j.epoch); err != nil {
+	if err := w.encode(store.Append{Run: t.Run, Owner: t.Owner, Epoch: j.epoch}); err != nil {
 		answer(0, err)
 		return
 	}
