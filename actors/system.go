@@ -88,6 +88,9 @@ func (s *System) Spawn(spec Spec) (Ref, error) {
 	return ref, err
 }
 
+// Closing reports whether the system is being shut down.
+func (s *System) Closing() bool { return s.closing.Load() }
+
 // Failed returns a channel that is closed when a failure has reached the root
 // of the tree; [System.Err] then says which. Everything is stopped by then or
 // about to be.

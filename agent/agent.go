@@ -174,6 +174,7 @@ func (a *Agent) shareConfig() (err error) {
 	rt := a.rt
 	cfg := a.character()
 	cfg.Journal, cfg.Owner, cfg.Lease, cfg.Answers = rt.store, rt.claims.Owner, rt.claims.Lease, rt.answers
+	cfg.Stored = !rt.own
 	cfg.Limits, cfg.Repeats, cfg.Grace = a.cfg.Limits.loop(), a.cfg.MaxRepeats, rt.opts.Grace
 	cfg.Parallel, cfg.MaxResult, cfg.AskExpiry = a.cfg.Parallel, a.cfg.MaxResult, a.cfg.AskExpiry
 	a.runs, err = loop.NewTemplate(cfg)

@@ -33,6 +33,10 @@ var (
 	// ErrSuspended is returned by Wait for a run that was suspended, by [Run.Suspend] or as its
 	// runtime was closed.
 	ErrSuspended = loop.ErrSuspended
+	// ErrLeft is returned by Wait for a run that this process does not work on any more, as its lease was lost, or its actor
+	// has died: it has not ended, and goes on where its journal ends, in the process that has it now or by
+	// [Runtime.Resume]. The error wraps the reason, such as [store.ErrFenced].
+	ErrLeft = loop.ErrLeft
 	// ErrNotWaiting is returned by [Run.SuspendIdle] for a run that does not wait for answers alone,
 	// and by [Run.Suspend] for one that has ended.
 	ErrNotWaiting = loop.ErrNotWaiting

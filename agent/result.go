@@ -46,6 +46,7 @@ const (
 	StopCancelled     StopReason = runlog.StopCancelled
 	StopFailed        StopReason = runlog.StopFailed
 	StopWaiting       StopReason = runlog.StopWaiting   // suspended: it waits to be resumed
+	StopLeft          StopReason = runlog.StopLeft      // it goes on elsewhere, or later: with [ErrLeft]
 	StopMet           StopReason = runlog.StopCondition // a [StopCondition] holds; no error
 	StopGuard         StopReason = runlog.StopGuard     // the answer is a guard's; no error
 )

@@ -42,6 +42,13 @@ func (r *Run) Cancel(cause error) {
 	}
 }
 
+// leave ends the work of this process on a run that another one has, or will have. It does not wait.
+func (r *Run) leave(cause error) {
+	if r.loop != nil {
+		r.loop.Leave(cause)
+	}
+}
+
 // Suspend ends the work on a run, wherever it is, and on the runs of its sub-agents, and leaves
 // them waiting in the store with their questions: [Runtime.Resume] goes on with them, in any process.
 // Nothing more begins. The model and calls under way have [Options].Grace; a call that has not

@@ -50,6 +50,7 @@ func init() {
 		},
 		Resumes: func(o *ResumeOptions, job jobhook.Job[Result]) { o.job = job },
 		Forks:   func(o *ForkOptions, job jobhook.Job[Result]) { o.job, o.keep = job, true },
+		Leave:   func(run *Run, cause error) { run.leave(cause) },
 	})
 }
 

@@ -233,7 +233,7 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 		ended = ctx
 	}
 	res, err := opened.Wait(ended)
-	if errors.Is(err, ErrSuspended) && ctx.Err() != nil { // with the run that has started it
+	if errors.Is(err, ErrLeft) || errors.Is(err, ErrSuspended) && ctx.Err() != nil { // with the run that has started it
 		return nil, err
 	}
 	return childResult(a, opened.id, res, err)

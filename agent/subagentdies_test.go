@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent"
@@ -114,8 +115,8 @@ func TestBrittleModel(t *testing.T) {
 	})
 }
 
-// TestAgentsRestart: when the actor fails that all runs are children of, each of them has
-// its one outcome, and what is started then works.
+// TestAgentsRestart: when the actor fails that all runs are children of, each of them is left and goes on when it is
+// resumed, and what is started then works.
 func TestAgentsRestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, gate := memory(), llmtest.NewGate()
@@ -124,16 +125,21 @@ func TestAgentsRestart(t *testing.T) {
 		run := start(t, rt, "first")
 		<-gate.Reached()
 		rt.Poison()
-		if res, err := run.Wait(t.Context()); err == nil {
-			t.Errorf("Wait: got %+v, want an error", res)
+		if res, err := run.Wait(t.Context()); !errors.Is(err, agent.ErrLeft) {
+			t.Errorf("Wait: got %+v, %v, want %v", res, err, agent.ErrLeft)
 		}
 		if got := types(t, run); got[len(got)-1] != "run_finished" || slices.Index(got, "run_finished") != len(got)-1 {
 			t.Errorf("events: %q", got)
 		}
-		if head, err := s.Run(t.Context(), "first"); err != nil || head.State != store.Failed {
+		if head, err := s.Run(t.Context(), "first"); err != nil || head.State.Ended() || head.Leased(time.Now()) {
 			t.Errorf("its row: %+v, %v", head, err)
 		}
 		gate.Open()
+		if again, err := rt.Resume(t.Context(), "first", nil); err != nil {
+			t.Errorf("Resume: %v", err)
+		} else if res, err := again.Wait(t.Context()); err != nil || res.Text != "ok" {
+			t.Errorf("resumed: %+v, %v", res, err)
+		}
 		if res, err := start(t, rt, "second").Wait(t.Context()); err != nil || res.Text != "ok" {
 			t.Errorf("the next run: %+v, %v", res, err)
 		}

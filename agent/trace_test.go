@@ -60,7 +60,7 @@ func (*tracer) Tool(ctx context.Context, _ *agent.ToolTrace) (context.Context, f
 }
 
 // Each run that begins ends once for the tracer, with what it has come to: also one whose
-// actor dies, which is written down afterwards, and one that another has the ID of.
+// actor dies, and one that another has the ID of.
 func TestTracerOfRuns(t *testing.T) {
 	tests := []struct {
 		name string
@@ -69,8 +69,8 @@ func TestTracerOfRuns(t *testing.T) {
 	}{
 		{"finished", func(_ *testing.T, _ *agent.Runtime, _ *agent.Run, gate *llmtest.Gate) { gate.Open() }, "ends r stop <nil>"},
 		{"cancelled", func(_ *testing.T, _ *agent.Runtime, run *agent.Run, _ *llmtest.Gate) { run.Cancel(errTest) }, "ends r cancelled "},
-		{"killed", func(_ *testing.T, _ *agent.Runtime, run *agent.Run, _ *llmtest.Gate) { run.Actor().Stop() }, "ends r failed the run's actor"},
-		{"killed with all others", func(_ *testing.T, rt *agent.Runtime, _ *agent.Run, _ *llmtest.Gate) { rt.Poison() }, "ends r failed the run's actor"},
+		{"killed", func(_ *testing.T, _ *agent.Runtime, run *agent.Run, _ *llmtest.Gate) { run.Actor().Stop() }, "ends r left this process does not work on the run any more"},
+		{"killed with all others", func(_ *testing.T, rt *agent.Runtime, _ *agent.Run, _ *llmtest.Gate) { rt.Poison() }, "ends r left this process does not work on the run any more"},
 		{"closed", func(t *testing.T, rt *agent.Runtime, _ *agent.Run, _ *llmtest.Gate) {
 			if err := rt.Close(); err != nil {
 				t.Error(err)

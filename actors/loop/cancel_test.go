@@ -230,7 +230,11 @@ func TestJournalFails(t *testing.T) {
 				cfg.Journal = &slowJournal{Journal: b.store, slow: tt.at, fail: tt.fail}
 				out := b.finish(b.start(cfg))
 				var journal *loop.JournalError
-				if !errors.As(out.Err, &journal) || !errors.Is(out.Err, tt.fail) || out.State != store.Failed {
+				state := store.Failed
+				if tt.fail == store.ErrFenced { // the run is left
+					state = store.Waiting
+				}
+				if !errors.As(out.Err, &journal) || !errors.Is(out.Err, tt.fail) || out.State != state || errors.Is(out.Err, loop.ErrLeft) != (tt.fail == store.ErrFenced) {
 					t.Errorf("outcome: %+v", out)
 				}
 				if made != tt.made {
@@ -291,7 +295,7 @@ func TestFencedByAnother(t *testing.T) {
 		}
 		began := time.Now()
 		out := b.finish(run)
-		if !errors.Is(out.Err, store.ErrFenced) || time.Since(began) > time.Minute {
+		if !errors.Is(out.Err, store.ErrFenced) || !errors.Is(out.Err, loop.ErrLeft) || time.Since(began) > time.Minute {
 			t.Errorf("ended after %v: %+v", time.Since(began), out)
 		}
 		if now, err := b.store.Run(t.Context(), "r1"); err != nil || now.State != store.Running || now.Epoch != head.Epoch {

@@ -159,10 +159,12 @@ type Config struct {
 	Journal Journal
 	Owner   string // of the lease
 	// Lease is how long the lease on the run lasts; it is renewed three times in it. A run
-	// whose store does not take its events at the moment waits, until the lease is over:
-	// then others may have claimed it. Zero means a minute, and that none will: the run
-	// waits until it is cancelled.
+	// whose store does not take its events at the moment waits, also when the lease is over: it
+	// then goes on, or another process has claimed it. Zero means a minute.
 	Lease time.Duration
+	// Stored says that the Journal outlives the process: a run whose actor dies, or whose model cannot
+	// be asked at the moment, is left in it to go on later, where any other run fails.
+	Stored bool
 	// Answers tells the run of answers that were given elsewhere. Nil lets it look at the
 	// Journal once a second, for itself.
 	Answers Answers
@@ -191,7 +193,7 @@ const (
 )
 
 func (c *Config) withDefaults() (*shared, error) {
-	d := shared{Config: *c, claimed: c.Lease > 0}
+	d := shared{Config: *c}
 	if d.Model == nil {
 		return nil, errIncomplete
 	}
@@ -223,7 +225,6 @@ type Template struct{ common *shared }
 // shared is a configuration that any number of runs may have.
 type shared struct {
 	Config
-	claimed bool // others may claim the run once its lease is over
 }
 
 // config is that of one run. What it has of its own hides what the template says of the

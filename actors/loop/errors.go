@@ -28,6 +28,23 @@ func (e *JournalError) Error() string { return "the run's journal: " + e.Err.Err
 // Unwrap returns the cause, such as [store.ErrFenced].
 func (e *JournalError) Unwrap() error { return e.Err }
 
+// LeftError ends the work of this process on a run that another one has, or will have: nothing was appended
+// for that, and the run goes on where its journal ends. [ErrLeft] is one too.
+type LeftError struct{ Cause error }
+
+func (e *LeftError) Error() string {
+	if e.Cause == nil {
+		return ErrLeft.Error()
+	}
+	return ErrLeft.Error() + ": " + e.Cause.Error()
+}
+
+// Is implements the interface that [errors.Is] uses.
+func (e *LeftError) Is(target error) bool { return target == ErrLeft }
+
+// Unwrap returns the cause, such as a [*JournalError] with [store.ErrFenced].
+func (e *LeftError) Unwrap() error { return e.Cause }
+
 // UnknownError is a call of unknown outcome, such as one whose connection
 // was lost after it had been sent.
 type UnknownError struct{ Err error }
@@ -62,6 +79,8 @@ var (
 	// ErrSuspended ends the work on a run that was suspended. In its journal it has not
 	// ended: it waits, until it is resumed.
 	ErrSuspended = errors.New("the run was suspended: no process works on it until it is resumed")
+	// ErrLeft ends the work on a run that this process does not have any more: see [LeftError].
+	ErrLeft = errors.New("this process does not work on the run any more; it goes on where its journal ends")
 	// ErrNotWaiting is returned for a run that does not wait for answers alone.
 	ErrNotWaiting = errors.New("the run does not wait for a human")
 	// ErrNotAsked refuses a question: the run ends, or the call has asked too much.

@@ -58,7 +58,7 @@ type liveState struct {
 func Folds() func() (compared int, wrong []string) {
 	var mu sync.Mutex // tests have several runs
 	n, bad := 0, []string(nil)
-	states := make(map[*parts]*runlog.State)
+	states, stalled := make(map[*parts]*runlog.State), make(map[*parts]bool)
 	probe = func(p *parts, entries []runlog.Entry) {
 		if p.cfg.Journal == nil {
 			return
@@ -81,6 +81,7 @@ func Folds() func() (compared int, wrong []string) {
 			}
 		}
 		for _, e := range entries { // as a reader gets them
+			stalled[p] = stalled[p] || time.Since(e.Time) > time.Second
 			ev, err := e.Encode()
 			if err != nil {
 				bad = append(bad, err.Error())
@@ -101,6 +102,9 @@ func Folds() func() (compared int, wrong []string) {
 		is, said := alive(p), folded(s, p)
 		if s.Turn.Open() { // attempts that broke off are charged at once, and written with the turn's end
 			is.Usage = said.Usage
+			if stalled[p] { // the clock stood still, which its events do not say
+				said.Wall = max(is.Wall, said.Wall)
+			}
 		}
 		if live, folded := inText(is), inText(said); live != folded {
 			bad = append(bad, fmt.Sprintf("event %d: the run is\n%s\nits journal says\n%s", s.Seq, live, folded))

@@ -16,7 +16,7 @@ type recorded struct{ *parts }
 var probe func(*parts, []runlog.Entry)
 
 func (r recorded) Target() journal.Target {
-	return journal.Target{Store: r.cfg.Journal, Run: r.cfg.ID, Owner: r.cfg.Owner, Lease: r.cfg.Lease, Claimed: r.cfg.claimed}
+	return journal.Target{Store: r.cfg.Journal, Run: r.cfg.ID, Owner: r.cfg.Owner, Lease: r.cfg.Lease}
 }
 
 func (r recorded) Written(entries []runlog.Entry) {
@@ -28,9 +28,16 @@ func (r recorded) Written(entries []runlog.Entry) {
 	}
 }
 
-func (r recorded) Stalled(err error) { r.cfg.Sink.Stalled(err) }
+// Stalled has the wall time stand still: the run does nothing.
+func (r recorded) Stalled(err error) {
+	r.clock.hold()
+	r.cfg.Sink.Stalled(err)
+}
 
-func (r recorded) Resumed() { r.cfg.Sink.Resumed() }
+func (r recorded) Resumed() {
+	r.clock.release()
+	r.cfg.Sink.Resumed()
+}
 
 func (r recorded) Ending() bool { return r.out != nil }
 
@@ -38,8 +45,8 @@ func (r recorded) Failed(c *actors.Context, err error, first bool) {
 	r.shutdown.journalFailed(c, err, first)
 }
 
-// isFenced reports whether a run, or one above it, was lost to another process by this error.
+// isFenced reports whether a run, or one above it, is another process's by this error.
 func isFenced(err error) bool {
 	j, ok := errors.AsType[*JournalError](err)
-	return ok && journal.Lost(j)
+	return ok && journal.Lost(j) || errors.Is(err, ErrLeft)
 }

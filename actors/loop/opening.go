@@ -134,7 +134,9 @@ func (r *Run) created(sys *actors.System, m *journal.Creation) error {
 			Body: &runlog.ModelFailed{Turn: 1, Lost: true, Error: out.Err.Error()}}}
 	}
 	sys.Go("run-"+r.cfg.ID, func() {
-		if err := r.recordDeath(b.epoch, out, unasked); err != nil {
+		if r.leftBy(sys) {
+			r.giveUp(sys, b.epoch)
+		} else if err := r.recordDeath(b.epoch, out, unasked); err != nil {
 			sys.Log().Warn("the end of a run that was recorded too late was not", "run", r.cfg.ID, "error", err)
 		}
 	})

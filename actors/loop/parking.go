@@ -242,9 +242,6 @@ func (p *parking) finish(c *actors.Context) {
 	switch t := p.turn; {
 	case p.journal.Final() || !p.journal.Recorded():
 		return
-	case p.journal.Lost():
-		p.shutdown.complete(c, nil)
-		return
 	case p.journal.Err() == nil && (p.journal.Busy() || t != nil && t.busy > 0):
 		return
 	case p.journal.Err() == nil && t != nil && t.asking:

@@ -50,4 +50,5 @@ type owner interface {
 	limited(c *actors.Context, err error)                                       // the run ends at a limit
 	end(c *actors.Context, out Outcome)                                         // the run ends
 	leave(c *actors.Context)                                                    // the work on it ends, and the run does not
+	drop(c *actors.Context, cause error)                                        // likewise, and nothing is written
 }

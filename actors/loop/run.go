@@ -63,8 +63,16 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		r.opening = &opening{parts: &r.parts}
 		r.opening.start(c)
 	case actors.Stopping, actors.ChildStopped: // Run.died does the rest
+	case *toolReturned:
+		if m.call.child() != "" && errors.Is(m.err, ErrLeft) { // and so is this one, which has the same lease
+			r.drop(c, m.err)
+		} else {
+			r.state(r, c, msg)
+		}
 	case cancelRun:
 		r.cancel(c, m.cause)
+	case leaveRun:
+		r.drop(c, m.cause)
 	case wallOver:
 		r.limited(c, overLimit("wall time", r.cfg.Wall))
 	case noteSpent:
@@ -140,10 +148,10 @@ func (r *run) failed(c *actors.Context, err error) {
 }
 
 // cancel ends the run. One that is waiting for its journal only waits for one more grace. Where another
-// process has the run above, it has this one too, or will: nothing is written.
+// process has the run above, it has this one too, or will.
 func (r *run) cancel(c *actors.Context, cause error) {
-	if r.out == nil && r.journal.Recorded() && isFenced(cause) {
-		r.journal.Fail(c, cause)
+	if isFenced(cause) && r.cfg.Journal != nil {
+		r.drop(c, cause)
 		return
 	}
 	if r.out != nil && !r.shutdown.cancelled && r.shutdown.graces > 1 {
@@ -153,7 +161,37 @@ func (r *run) cancel(c *actors.Context, cause error) {
 	r.end(c, Outcome{State: store.Cancelled, Stop: runlog.StopCancelled, Err: &CancelledError{cause}})
 }
 
-// end is the only way out, and the first reason counts: everything under way is cancelled
+// drop ends the work on a run that another process has, or will have: whatever is under way is cancelled here, and
+// nothing is appended. A run that is not recorded yet may be by the append under way.
+func (r *run) drop(c *actors.Context, cause error) {
+	switch {
+	case r.cfg.Journal == nil:
+		r.cancel(c, cause)
+		return
+	case r.parking.parked, r.h.ended.Completed(): // it is left already
+		return
+	}
+	left := &LeftError{cause}
+	if same, ok := errors.AsType[*LeftError](cause); ok {
+		left = same
+	}
+	r.out = &Outcome{State: store.Waiting, Stop: runlog.StopLeft, Err: left}
+	r.journal.Leave()
+	r.clock.stop()
+	r.asks.timer.Clear()
+	r.logins.giveUpAll()
+	if r.leaveQueue != nil {
+		r.leaveQueue()
+	}
+	if r.turn != nil {
+		r.turn.end(left)
+	}
+	r.h.open(begun{}, left)
+	r.parking.answer(left)
+	r.shutdown.complete(c, nil)
+}
+
+// end is the only way out of a run that ends, and the first reason counts: everything under way is cancelled
 // and given its grace.
 func (r *run) end(c *actors.Context, out Outcome) {
 	if r.out != nil {

@@ -22,6 +22,7 @@ import (
 type Run struct {
 	cfg    config // as it begins: a hand-off gives the actor another
 	spend  *spend.Spending
+	below  bool       // it is a part of another run, which has the lease
 	begin  sync.Mutex // held by Start until ref is set, see [Run.Ref]. No actor's state: Run is the handle of one
 	ref    actors.Ref
 	opened actors.Reply[begun]
@@ -117,6 +118,11 @@ func (r *Run) Refused() bool {
 // Cancel ends the run. The first cause counts; on a run that has ended it does nothing.
 func (r *Run) Cancel(cause error) { r.Ref().Send(cancelRun{cause}) }
 
+// Leave ends the work of this process on the run, wherever it is, since another one has it or will have it: what is under way
+// is cancelled here, nothing is appended, no question is withdrawn, and the outcome is a [*LeftError] with the
+// cause. On a run that has ended or that is suspended it does nothing. It does not wait.
+func (r *Run) Leave(cause error) { r.Ref().Send(leaveRun{cause}) }
+
 // Ended returns a channel that is closed once the run has its outcome.
 func (r *Run) Ended() <-chan struct{} { return r.ended.Done() }
 
@@ -152,7 +158,8 @@ func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.A
 }
 
 // died gives the run its outcome where its actor could not: after a panic, or when
-// it was stopped from outside. It writes that down first.
+// it was stopped from outside. It writes that down first, unless the run is left: one that is stored goes on
+// later. One that is a part of another run is left only where that dies with it, and else has failed.
 func (r *Run) died(sys *actors.System, cause error) {
 	if m := r.creation; m.Leave() {
 		_ = r.created(sys, m)
@@ -170,17 +177,41 @@ func (r *Run) died(sys *actors.System, cause error) {
 		return
 	}
 	out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
+	left := r.leftBy(sys)
+	if left {
+		out = Outcome{State: store.Waiting, Stop: runlog.StopLeft, Err: &LeftError{out.Err}}
+	}
 	notes := out.take(r.spend.Bill())
 	if r.cfg.Journal == nil {
 		r.complete(&out)
 		return
 	}
 	sys.Go("run-"+r.cfg.ID, func() {
-		if err := r.recordDeath(b.epoch, out, notes); err != nil {
+		if left {
+			r.giveUp(sys, b.epoch)
+		} else if err := r.recordDeath(b.epoch, out, notes); err != nil {
 			out.Err = errors.Join(out.Err, err)
 		}
 		r.complete(&out)
 	})
+}
+
+// leftBy reports whether the run is left by the death of its actor.
+func (r *Run) leftBy(sys *actors.System) bool {
+	return r.cfg.Journal != nil && r.cfg.Stored && (!r.below || sys.Closing())
+}
+
+// giveUp gives up the lease of a run that was left by the death of its actor. That of a job expires, so that
+// the loss counts: what has killed the actor may do so again.
+func (r *Run) giveUp(sys *actors.System, epoch int64) {
+	if r.below || r.cfg.EndsJob != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Grace)
+	defer cancel()
+	if err := r.cfg.Journal.Release(ctx, r.cfg.ID, r.cfg.Owner, epoch); err != nil {
+		sys.Log().Warn("a run's lease was not given up", "run", r.cfg.ID, "error", err)
+	}
 }
 
 // recordDeath appends the end of a run that has no actor any more, and what is still to be
@@ -235,7 +266,8 @@ func (t *Template) New(own Own) (*Run, error) {
 	}
 	own.Wall = cmp.Or(own.Wall, common.Limits.Wall)
 	own.Grace = cmp.Or(own.Grace, common.Grace)
-	return &Run{cfg: config{own, common}}, nil
+	below := own.Origin.Parent != "" || own.Resumes != nil && own.Resumes.Head.Parent != ""
+	return &Run{cfg: config{own, common}, below: below}, nil
 }
 
 // answer is a message from outside that decides an ask.
@@ -245,5 +277,8 @@ type answer struct {
 	reply    *actors.Reply[store.Ask]
 }
 
-// cancelRun is a message from outside.
-type cancelRun struct{ cause error }
+// Messages from outside.
+type (
+	cancelRun struct{ cause error }
+	leaveRun  struct{ cause error }
+)

@@ -35,9 +35,6 @@ func (d *shutdown) finish(c *actors.Context) {
 		return
 	case !d.journal.Recorded(): // the answer of Create comes
 		return
-	case d.journal.Lost():
-		d.complete(c, nil)
-		return
 	case d.journal.Err() == nil && (d.turn != nil && d.turn.busy > 0 || d.asks.closing > 0):
 		return
 	}
@@ -68,13 +65,15 @@ func (d *shutdown) giveUp(c *actors.Context) {
 	d.finish(c)
 }
 
-// journalFailed ends a run that cannot be recorded any more. It tries to write that down,
-// unless another owner has the run.
+// journalFailed ends a run that cannot be recorded any more. It tries to write that down. One that another
+// process has is left.
 func (d *shutdown) journalFailed(c *actors.Context, err error, first bool) {
 	if first {
 		d.broken = &JournalError{err}
 	}
 	switch {
+	case journal.Lost(err):
+		d.run.drop(c, &JournalError{err})
 	case d.journal.Final():
 		d.complete(c, d.broken)
 	case d.out != nil && first:

@@ -29,6 +29,7 @@ var kinds = []struct {
 	{llm.ErrIdle, "idle"},
 	{agent.ErrClosed, "closed"},
 	{agent.ErrSuspended, "suspended"},
+	{agent.ErrLeft, "left"},
 	{mcpclient.ErrNotSent, "not_sent"},
 	{context.DeadlineExceeded, "timeout"},
 	{context.Canceled, "cancelled"},

@@ -8,6 +8,7 @@ const (
 	StopCancelled = "cancelled"
 	StopFailed    = "failed"
 	StopWaiting   = "waiting"   // suspended
+	StopLeft      = "left"      // another process has the run, or will have it
 	StopCondition = "condition" // a condition of the program holds
 	StopGuard     = "guard"     // the answer is a guard's, in place of the model's
 )

@@ -21,6 +21,9 @@ type Hooks[Agent, Run, RunOptions, ResumeOptions, ForkOptions, Result any] struc
 	// Forks makes the fork that the options are for the attempt of a job, which goes on from an earlier one: it keeps the
 	// nonce of the run that it is a fork of, so that the keys of calls stay theirs, and counts what that run has spent.
 	Forks func(o *ForkOptions, job Job[Result])
+	// Leave ends the work of this process on a run, since another one has it or will have it: nothing is appended, and
+	// the run ends with [agent.ErrLeft] and the cause.
+	Leave func(run *Run, cause error)
 }
 
 // Job is a job whose lease the caller holds, and under which its run works.

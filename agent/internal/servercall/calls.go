@@ -17,7 +17,6 @@ import (
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
-	"github.com/troupe-dev/troupe/store"
 )
 
 // MaxReason bounds an error of a server that a model or a journal gets, in bytes.
@@ -91,7 +90,7 @@ func (c Calls) nextRound(ctx context.Context, name string, todo *loop.Call, was 
 // goesOnElsewhere reports whether a run that ends here with this cause goes on in another process,
 // or later.
 func goesOnElsewhere(cause error) bool {
-	return errors.Is(cause, loop.ErrSuspended) || errors.Is(cause, store.ErrFenced)
+	return errors.Is(cause, loop.ErrSuspended) || errors.Is(cause, loop.ErrLeft)
 }
 
 // cancelTime bounds the cancelling of a task.

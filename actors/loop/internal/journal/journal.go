@@ -6,11 +6,12 @@
 //	                  │      ▲
 //	 error that passes│      │ due
 //	                  ▼      │
-//	                 stalled ┘──── the lease is over, or another error ──▶ (the run fails)
+//	                 stalled ┘──── fenced, or another error ──▶ (the run is left, or fails)
 //
 // A run whose store does not take its events at the moment, as it is locked, full or out of
-// reach, waits: nothing goes on without its acknowledgement, so that only the events under
-// way are kept meanwhile.
+// reach, waits for as long as that lasts, also when its lease is over meanwhile: the store then
+// takes the events, or says that another process has the run. Nothing goes on without its
+// acknowledgement, so that only the events under way are kept meanwhile.
 //
 // Events that nothing waits for are held: they go with those of the next step, or after a moment.
 package journal
@@ -18,7 +19,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -35,11 +35,10 @@ type Store interface {
 
 // Target says where the events of a run go. It does not change.
 type Target struct {
-	Store   Store // nil for none: entries count as written at once
-	Run     string
-	Owner   string
-	Lease   time.Duration
-	Claimed bool // others may claim the run once its lease is over
+	Store Store // nil for none: entries count as written at once
+	Run   string
+	Owner string
+	Lease time.Duration
 }
 
 // Run is the run whose events are written. Its actor calls them.
@@ -70,6 +69,7 @@ type Writer struct {
 
 	recorded bool // the run is in the journal, if there is one
 	final    bool // the run's last event is on its way
+	left     bool // nothing more goes to the store
 
 	epoch int64
 	last  int64 // number of the last event that is durable
@@ -196,7 +196,7 @@ func (j *Writer) queue(c *actors.Context, b Batch, entries []runlog.Entry) bool 
 
 // Flush begins an append of all that waits, unless one is under way.
 func (j *Writer) Flush(c *actors.Context) {
-	if j.under != nil || j.next == nil || j.err != nil && !j.final {
+	if j.under != nil || j.next == nil || j.left || j.err != nil && !j.final {
 		return
 	}
 	w := j.next
@@ -312,6 +312,12 @@ func (j *Writer) Fail(c *actors.Context, err error) {
 	j.run.Failed(c, err, first)
 }
 
+// Leave has nothing more go to the store, as another process has the run.
+func (j *Writer) Leave() {
+	j.left, j.final = true, true
+	j.Drop()
+}
+
 // Drop gives up all entries that are not durable.
 func (j *Writer) Drop() {
 	var batches []Batch
@@ -340,29 +346,17 @@ func (j *Writer) Busy() bool { return j.under != nil || j.next != nil }
 
 var errDropped = errors.New("it did not answer in time")
 
-// errLeaseOver is the reason why a stalled run does not wait any longer.
-var errLeaseOver = errors.New("the store did not take the run's events until its lease was over, and another may have it now")
-
-// stall has the append under way made again later, and reports whether it will be. A run
-// whose lease others may claim does not wait for longer than that lasts.
+// stall has the append under way made again later, and reports whether it will be.
 func (j *Writer) stall(c *actors.Context, err error) bool {
 	if !Passing(err) {
 		return false
 	}
-	first := j.stalled == nil
-	if first {
+	if j.stalled == nil {
 		j.stalled = NewStall(c, appendAgain{})
-	}
-	wait, to := j.stalled.Next(), j.run.Target()
-	if to.Claimed && !time.Now().Add(wait).Before(j.lease.ends) {
-		j.Fail(c, fmt.Errorf("%w: %w", errLeaseOver, err))
-		return true
-	}
-	if first {
-		c.Log().Warn("a run waits for its store", "run", to.Run, "error", err)
+		c.Log().Warn("a run waits for its store", "run", j.run.Target().Run, "error", err)
 		j.run.Stalled(err)
 	}
-	j.stalled.Set(wait)
+	j.stalled.Set(j.stalled.Next())
 	return true
 }
 

@@ -47,7 +47,7 @@ func untilRenewal(now time.Time, lease time.Duration) time.Duration {
 
 // renew keeps others from claiming the run.
 func (j *Writer) renew(c *actors.Context) {
-	if j.lease.renewing {
+	if j.lease.renewing || j.left {
 		return
 	}
 	to, epoch, began := j.run.Target(), j.epoch, time.Now()
@@ -62,7 +62,7 @@ func (j *Writer) leaseRenewed(c *actors.Context, m renewed) {
 	to, err := j.run.Target(), m.err
 	next := untilRenewal(time.Now(), to.Lease)
 	switch {
-	case j.final && !j.unsure: // the run is over, and its lease with it
+	case j.final && !j.unsure: // the run is over or left, and its lease with it
 	case Lost(err):
 		j.Fail(c, err)
 	default:
