@@ -209,7 +209,7 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 		return nil, err
 	}
 	s.run.record.log.Adopt(call.Key, run.record)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !run.resumes { // one that goes on is ended
 		return nil, context.Cause(ctx)
 	}
 	// From here on it is waited for: a run ends a bounded time after its cancel.

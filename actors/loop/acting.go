@@ -76,9 +76,8 @@ func (r *run) stopping(c *actors.Context, msg any) {
 	case m.err != nil:
 		r.failed(c, fmt.Errorf("looking whether the run is to stop: %w", m.err))
 	case m.stop:
-		r.journal.Write(c, nil, runlog.Entry{Type: runlog.StopMetType, Body: &runlog.StopMet{Turn: r.turn.n, Condition: clip.Short(m.reason)}})
-		out := Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: r.turn.resp.Text()}
-		r.end(c, out)
+		r.end(c, Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: r.turn.resp.Text()},
+			runlog.Entry{Type: runlog.StopMetType, Body: &runlog.StopMet{Turn: r.turn.n, Condition: clip.Short(m.reason)}})
 	default:
 		r.handOver(c)
 	}

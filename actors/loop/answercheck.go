@@ -69,8 +69,7 @@ func (ac *answerCheck) checked(c *actors.Context, m *decided) {
 	ac.turn.guards, ac.turn.text = m.guards, m.text
 	switch {
 	case m.guards.Stop != nil:
-		ac.journal.Write(c, nil, m.guards.Entries("")...)
-		ac.run.failed(c, m.guards.Stop)
+		ac.run.failed(c, m.guards.Stop, m.guards.Entries("")...)
 	case m.guards.Refused != "":
 		ac.again(c, m.guards.Refused, m.guards.Entries("")...)
 	default:
@@ -97,8 +96,7 @@ func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 // again has the model answer once more, with the reason.
 func (ac *answerCheck) again(c *actors.Context, why string, entries ...runlog.Entry) {
 	if err := ac.refuse(why); err != nil {
-		ac.journal.Write(c, nil, entries...)
-		ac.run.failed(c, err)
+		ac.run.failed(c, err, entries...)
 		return
 	}
 	ac.retry(c, runlog.AddedRefused, why, entries...)

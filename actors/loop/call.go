@@ -84,10 +84,13 @@ func (cl *call) child() string {
 }
 
 func (cl *call) server() string {
-	if cl.tool == nil {
-		return ""
+	switch {
+	case cl.tool != nil:
+		return cl.tool.Server
+	case cl.was != nil:
+		return cl.was.Server
 	}
-	return cl.tool.Server
+	return ""
 }
 
 // sameTool reports whether the tool of the call is the one that it was decided for.
@@ -129,7 +132,7 @@ func (cl *call) waitsForRound() bool {
 }
 
 // unsent reports whether a call that was begun was surely not sent.
-func (cl *call) unsent() bool { return cl.tool.Dispatches && !cl.goes }
+func (cl *call) unsent() bool { return cl.tool != nil && cl.tool.Dispatches && !cl.goes }
 
 // turn is one question to the model and the calls it leads to. Its address is its
 // identity.

@@ -2,10 +2,10 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
@@ -52,8 +52,7 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 	var room [4]runlog.Entry // on the stack
 	entries := cs.outcomes(room[:0], c, m)
 	if stop := m.guards.Stop; stop != nil {
-		cs.journal.Hold(c, journal.Batch{}, entries...)
-		cs.run.failed(c, stop)
+		cs.run.failed(c, stop, slices.Clone(entries)...)
 		return
 	}
 	cs.advance(c, entries...)

@@ -174,6 +174,10 @@ func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.En
 		}
 		cs.begin(c, t, step, asks)
 	}
+	if cs.recovery.ending() { // the end that it follows from is written with it
+		cs.journal.Hold(c, b, all...)
+		return
+	}
 	cs.journal.WriteBatch(c, b, all...)
 }
 

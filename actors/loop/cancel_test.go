@@ -63,10 +63,10 @@ func TestCancel(t *testing.T) {
 			"Started Creation listed appended modelReplied", "run.started tools.listed model.intent model.result run.finished"},
 		{"acting", func(*bench, *loop.Config) {},
 			"Started Creation listed appended modelReplied decided appended",
-			"run.started tools.listed model.intent model.result i d u run.finished"},
+			"run.started tools.listed model.intent model.result i d run.ending u run.finished"},
 		{"asking", func(_ *bench, cfg *loop.Config) { cfg.Gate = ask },
 			"Started Creation listed appended modelReplied decided appended",
-			"run.started tools.listed model.intent model.result i ask.opened ask.settled run.finished"},
+			"run.started tools.listed model.intent model.result i ask.opened run.ending ask.settled run.finished"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.state, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestLateResult(t *testing.T) {
 		synctest.Wait()
 		run.Cancel(errUser)
 		b.finish(run)
-		b.wantTypes("run.started tools.listed model.intent model.result i d r run.finished")
+		b.wantTypes("run.started tools.listed model.intent model.result i d run.ending r run.finished")
 		for _, e := range b.events() {
 			if r, ok := e.Body.(*runlog.ToolResult); ok && (!r.Late || !r.Made) {
 				t.Errorf("result: %+v", r)
@@ -148,7 +148,7 @@ func TestDeafTool(t *testing.T) {
 		if took := time.Since(began); took != cfg.Grace || !errors.Is(out.Err, errUser) {
 			t.Errorf("ended after %v with %v", took, out.Err)
 		}
-		b.wantTypes("run.started tools.listed model.intent model.result i d u run.finished")
+		b.wantTypes("run.started tools.listed model.intent model.result i d run.ending u run.finished")
 		time.Sleep(time.Minute)
 	})
 }
@@ -168,7 +168,7 @@ func TestCancelBetweenDispatchAndCall(t *testing.T) {
 		if made || out.ToolCalls != 0 {
 			t.Errorf("made: %v, counted: %d", made, out.ToolCalls)
 		}
-		b.wantTypes("run.started tools.listed model.intent model.result i d r run.finished")
+		b.wantTypes("run.started tools.listed model.intent model.result i d run.ending r run.finished")
 	})
 }
 

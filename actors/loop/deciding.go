@@ -64,12 +64,12 @@ func (r *run) decided(c *actors.Context, m *decided) {
 // judge goes on with the calls of a turn, if guards and loop detector let it.
 func (r *run) judge(c *actors.Context, rulings []ruling) {
 	entries, err := r.check.judged(r.turn, rulings)
+	if err != nil {
+		r.failed(c, err, entries...)
+		return
+	}
 	if len(entries) > 0 {
 		r.journal.Write(c, nil, entries...)
-	}
-	if err != nil {
-		r.failed(c, err)
-		return
 	}
 	if r.out == nil {
 		r.calls.act(c, rulings)

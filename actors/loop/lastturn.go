@@ -26,8 +26,7 @@ func (l *lastTurn) begin(c *actors.Context, limit *budget.LimitError, before []r
 	req := window.Last(l.talk.request(l.cfg))
 	t := new(turn)
 	if !l.h.spend.SpendLast(&t.paid, l.input(req), l.cfg.Model.Name()) {
-		l.journal.Write(c, nil, before...)
-		l.run.limited(c, limit)
+		l.run.limited(c, limit, before...)
 		return
 	}
 	l.limit = limit
@@ -57,9 +56,6 @@ func (l *lastTurn) look(c *actors.Context) {
 
 // ends ends the run with the last answer.
 func (l *lastTurn) ends(c *actors.Context, m concluded) {
-	if len(m.guards.Acted) > 0 {
-		l.journal.Write(c, nil, m.guards.Entries("")...)
-	}
 	out := Outcome{State: store.Limited, Stop: runlog.StopLimit, Text: m.turn.resp.Text(), Structured: m.structured, Err: l.limit}
 	switch {
 	case m.err != nil || m.guards.Stop != nil || m.guards.Refused != "":
@@ -67,5 +63,5 @@ func (l *lastTurn) ends(c *actors.Context, m concluded) {
 	case m.text != nil:
 		out.Text = *m.text
 	}
-	l.run.end(c, out)
+	l.run.end(c, out, m.guards.Entries("")...)
 }

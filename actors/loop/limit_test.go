@@ -354,7 +354,7 @@ func TestLimitIsAMessage(t *testing.T) {
 		cfg.Limits, cfg.Journal = loop.Limits{Steps: 1}, plain{b.store} // its answers are in the trace
 		b.finish(b.start(cfg))
 		lines := strings.ReplaceAll(strings.Join(b.trace.Lines(), " "), "run ", "")
-		if want := "Started Creation listed appended modelReplied decided appended toolReturned listed limitHit appended appended Stopping"; lines != want {
+		if want := "Started Creation listed appended modelReplied decided appended toolReturned listed limitHit appended Stopping"; lines != want {
 			t.Errorf("messages:\n got %s\nwant %s", lines, want)
 		}
 		b.wantTypes("run.started tools.listed model.intent model.result i d r limit.reached run.finished")

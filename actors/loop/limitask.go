@@ -156,10 +156,11 @@ func (l *limits) reached(limit *budget.LimitError, then string) runlog.Entry {
 func (l *limits) atLimit(c *actors.Context, err error, before []runlog.Entry, again func(*actors.Context)) {
 	limit, ok := errors.AsType[*budget.LimitError](err)
 	if !ok {
-		l.run.failed(c, err) // the account is closed: what the run is a part of has ended
+		l.run.failed(c, err, before...) // the account is closed: what the run is a part of has ended
 		return
 	}
-	l.run.hit(c, limitHit{before, &limitAsk{err: limit, again: again, stop: l.run.limited}})
+	l.run.hit(c, limitHit{before, &limitAsk{err: limit, again: again,
+		stop: func(c *actors.Context, err error) { l.run.limited(c, err) }}})
 }
 
 // callsOver goes on after a turn some of whose calls did not fit a limit.

@@ -39,17 +39,16 @@ func (r *run) limiting(c *actors.Context, msg any) {
 	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp && r.h.spend.HoldsLast():
 		r.last.begin(c, limit, m.before)
 	default:
-		r.journal.Write(c, nil, m.before...)
-		r.limited(c, limit)
+		r.limited(c, limit, m.before...)
 	}
 }
 
 // limited ends the run at a limit.
-func (r *run) limited(c *actors.Context, err error) {
+func (r *run) limited(c *actors.Context, err error, why ...runlog.Entry) {
 	if limit, ok := errors.AsType[*budget.LimitError](err); ok && r.out == nil && r.journal.Recorded() && r.limits.noted != limit {
-		r.journal.Write(c, nil, r.limits.reached(limit, runlog.LimitStop))
+		why = append(why, r.limits.reached(limit, runlog.LimitStop))
 	}
-	r.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: err})
+	r.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: err}, why...)
 }
 
 // conclude looks at the last answer.

@@ -165,11 +165,13 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
 	var room [1]runlog.Entry // of most answers, on the stack
+	if t.guards.Stop != nil {
+		r.failed(c, t.guards.Stop, append(t.guards.Entries(""), result)...)
+		return
+	}
 	r.journal.Hold(c, journal.Batch{}, append(append(room[:0], t.guards.Entries("")...), result)...)
 	switch {
 	case r.out != nil:
-	case t.guards.Stop != nil:
-		r.failed(c, t.guards.Stop)
 	case r.last.limit != nil:
 		r.conclude(c)
 	case mute:
@@ -182,15 +184,15 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 // lostTurn ends the run after a turn that has no answer.
 func (r *run) lostTurn(c *actors.Context, err error) {
 	over := r.turn.spend.Abandon(spend.MayBeBilled(err))
-	r.journal.Write(c, nil, r.turn.spend.Failed(err))
+	lost := r.turn.spend.Failed(err)
 	switch {
 	case r.last.limit != nil:
-		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.last.limit, err))
+		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.last.limit, err), lost)
 	case over != nil:
-		r.limits.atLimit(c, over, nil, r.list)
-	case errors.Is(err, llm.ErrContextLength) && r.squeeze(c): // it is asked again
+		r.limits.atLimit(c, over, []runlog.Entry{lost}, r.list)
+	case errors.Is(err, llm.ErrContextLength) && r.squeeze(c, lost): // it is asked again
 	default:
-		r.failed(c, fmt.Errorf("asking the model: %w", err))
+		r.failed(c, fmt.Errorf("asking the model: %w", err), lost)
 	}
 }
 
@@ -338,14 +340,11 @@ func (r *run) preparing(c *actors.Context, msg any) {
 	entries = append(entries, m.guards.Entries("")...)
 	switch {
 	case m.guards.Stop != nil:
-		r.journal.Write(c, nil, entries...)
-		r.failed(c, m.guards.Stop)
+		r.failed(c, m.guards.Stop, entries...)
 	case m.guards.Refused != "" && r.cfg.Check != nil:
-		r.journal.Write(c, nil, entries...)
-		r.failed(c, m.guards.Last(m.guards.Acted[len(m.guards.Acted)-1].Text))
+		r.failed(c, m.guards.Last(m.guards.Acted[len(m.guards.Acted)-1].Text), entries...)
 	case m.guards.Refused != "":
-		r.journal.Write(c, nil, entries...)
-		r.end(c, Outcome{State: store.Finished, Stop: runlog.StopGuard, Text: m.guards.Refused})
+		r.end(c, Outcome{State: store.Finished, Stop: runlog.StopGuard, Text: m.guards.Refused}, entries...)
 	default:
 		r.talk.prepared = m.req
 		r.think(c, entries...)
@@ -355,7 +354,7 @@ func (r *run) preparing(c *actors.Context, msg any) {
 // squeeze asks for a turn again that the model found too long, with half of it. It
 // reports whether that makes sense: once for each turn, and if there is something to
 // leave out.
-func (r *run) squeeze(c *actors.Context) bool {
+func (r *run) squeeze(c *actors.Context, lost runlog.Entry) bool {
 	if !r.talk.window.Squeeze(r.turn.n) {
 		return false
 	}
@@ -364,6 +363,7 @@ func (r *run) squeeze(c *actors.Context) bool {
 	if cut == nil {
 		return false
 	}
+	r.journal.Write(c, nil, lost)
 	r.prepareCut(c, r.turn.n+1, req, cut, nil)
 	return true
 }

@@ -46,9 +46,9 @@ type owner interface {
 	hit(c *actors.Context, m limitHit)                                          // something does not fit a limit
 	act()                                                                       // calls are being made
 	acted(c *actors.Context)                                                    // all calls of the turn have results
-	failed(c *actors.Context, err error)                                        // the run ends
-	limited(c *actors.Context, err error)                                       // the run ends at a limit
-	end(c *actors.Context, out Outcome)                                         // the run ends
+	failed(c *actors.Context, err error, why ...runlog.Entry)                   // the run ends; why are the events that it follows from
+	limited(c *actors.Context, err error, why ...runlog.Entry)                  // the run ends at a limit
+	end(c *actors.Context, out Outcome, why ...runlog.Entry)                    // the run ends
 	leave(c *actors.Context)                                                    // the work on it ends, and the run does not
 	drop(c *actors.Context, cause error)                                        // likewise, and nothing is written
 }

@@ -5,7 +5,7 @@
 //	                 ├─ no turn is open, or its answer was lost ─────────▶ preparing
 //	                 ├─ the model's answer is there, and nothing more ───▶ deciding, concluding
 //	                 ├─ its calls are decided ───────────────────────────▶ acting
-//	                 └─ the run was about to end ────────────────────────▶ ending
+//	                 └─ the run was about to end ────────────────────────▶ ending (see ending.go)
 //
 // Each call goes on where its events leave it: see recovery.go.
 
@@ -28,7 +28,8 @@ import (
 // resuming takes a run up that a process has left, and hands it on where its journal ends.
 type resuming struct {
 	*parts
-	from *Resumption
+	from    *Resumption
+	listing bool // the agent that works and its tools are looked for
 }
 
 // begin writes that the run goes on.
@@ -54,6 +55,10 @@ func (rs *resuming) begin(c *actors.Context) {
 	if rs.from.lost != nil {
 		entries = append(entries, *rs.from.lost)
 	}
+	if rs.toEnd() {
+		rs.run.end(c, endsAs(s.Ending), entries...)
+		return
+	}
 	rs.journal.Write(c, rs.list, entries...)
 }
 
@@ -64,11 +69,16 @@ type resumed struct {
 	err    error
 }
 
-// list finds the agent that works, and its tools.
+// list finds the agent that works, and its tools, unless the run ends.
 func (rs *resuming) list(c *actors.Context) {
-	if rs.out != nil {
-		return
+	if rs.out == nil {
+		rs.find(c)
 	}
+}
+
+// find finds the agent that works, and its tools. The run gets [resumed].
+func (rs *resuming) find(c *actors.Context) {
+	rs.listing = true
 	cfg, handOffs, agent := rs.cfg, rs.from.State.HandOffs, rs.from.State.Agent.To
 	actors.Await(c, func(ctx context.Context) (resumed, error) {
 		cfg, err := cfg.handedOver(ctx, handOffs)
@@ -149,11 +159,9 @@ func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 	}
 	switch {
 	case s.StopMet != nil && t != nil && t.Result != nil:
-		rs.journal.Write(c, nil, before...)
-		rs.run.end(c, Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: rs.turn.resp.Text()})
+		rs.run.end(c, Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: rs.turn.resp.Text()}, before...)
 	case over:
-		rs.journal.Write(c, nil, before...)
-		rs.run.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: limit})
+		rs.run.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: limit}, before...)
 	case t == nil, t.Over, t.Result == nil:
 		rs.run.prepare(c, before...)
 	case t.Intent.Last && limit != nil:

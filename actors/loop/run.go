@@ -9,8 +9,8 @@
 //	   │   in asking behind listing a person has to log in at a server; then it lists again,
 //	   │   in stopping behind acting a condition may end the run
 //	   ▼                                  ▼                  ▼
-//	ending ◀── answer, limit, error, cancel: from any state;
-//	   │       suspended: leaving, from any state (parking.go)
+//	ending ◀── answer, limit, error, cancel: from any state; where it has to wait run.ending says how (ending.go);
+//	   │       suspended: leaving, from any state (parking.go); another process has it: drop
 //	   │ calls have returned or were given up, run.finished is durable
 //	   ▼
 //	(stopped)
@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
+	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -134,7 +135,7 @@ func (r *run) opened(c *actors.Context, err error) {
 		}
 		r.shutdown.finish(c)
 	case r.cfg.Resumes != nil:
-		r.state, r.resuming = (*run).takingUp, &resuming{&r.parts, r.cfg.Resumes}
+		r.state, r.resuming = (*run).takingUp, &resuming{parts: &r.parts, from: r.cfg.Resumes}
 		r.resuming.begin(c)
 	case ask != nil:
 		ask(c)
@@ -143,8 +144,8 @@ func (r *run) opened(c *actors.Context, err error) {
 	}
 }
 
-func (r *run) failed(c *actors.Context, err error) {
-	r.end(c, Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err})
+func (r *run) failed(c *actors.Context, err error, why ...runlog.Entry) {
+	r.end(c, Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err}, why...)
 }
 
 // cancel ends the run. One that is waiting for its journal only waits for one more grace. Where another
@@ -157,8 +158,17 @@ func (r *run) cancel(c *actors.Context, cause error) {
 	if r.out != nil && !r.shutdown.cancelled && r.shutdown.graces > 1 {
 		r.shutdown.startGrace(c)
 	}
+	first := !r.shutdown.cancelled
 	r.shutdown.cancelled = true
-	r.end(c, Outcome{State: store.Cancelled, Stop: runlog.StopCancelled, Err: &CancelledError{cause}})
+	if _, limit := errors.AsType[*budget.LimitError](cause); limit {
+		r.limited(c, cause)
+		return
+	}
+	out := Outcome{State: store.Cancelled, Stop: runlog.StopCancelled, Err: &CancelledError{cause}}
+	if r.parking.on && first && r.journal.Recorded() && !r.journal.Final() { // who goes on with it ends it
+		r.journal.Hold(c, journal.Batch{}, out.ending())
+	}
+	r.end(c, out)
 }
 
 // drop ends the work on a run that another process has, or will have: whatever is under way is cancelled here, and
@@ -192,9 +202,14 @@ func (r *run) drop(c *actors.Context, cause error) {
 }
 
 // end is the only way out of a run that ends, and the first reason counts: everything under way is cancelled
-// and given its grace.
-func (r *run) end(c *actors.Context, out Outcome) {
+// and given its grace. Why are the events that the end follows from. They are written in one append with it, or
+// with the event that says how the run ends where that has to wait for something: a kill between the two would
+// forget the end.
+func (r *run) end(c *actors.Context, out Outcome, why ...runlog.Entry) {
 	if r.out != nil {
+		if len(why) > 0 {
+			r.journal.Write(c, nil, why...)
+		}
 		return
 	}
 	r.out = &out
@@ -212,6 +227,20 @@ func (r *run) end(c *actors.Context, out Outcome) {
 	if r.turn != nil {
 		r.turn.end(out.Err)
 	}
+	if rs := r.resuming; rs != nil {
+		why = append(why, rs.leftOpen()...)
+	}
+	if r.shutdown.waits() {
+		if r.cfg.Journal != nil && !r.resuming.toEnd() {
+			why = append(why, out.ending())
+		}
+		r.journal.Write(c, nil, why...)
+	} else {
+		r.shutdown.why = why
+	}
+	if r.resuming != nil {
+		r.resuming.listBelow(c)
+	}
 	r.asks.withdrawAll(c)
 	r.shutdown.startGrace(c)
 	r.shutdown.finish(c)
@@ -223,6 +252,10 @@ func (r *run) ending(c *actors.Context, msg any) {
 		r.opening.receive(c, m)
 	case *toolReturned:
 		r.calls.returnedLate(c, m)
+	case resumed:
+		if r.resuming != nil {
+			r.resuming.endBelow(c, m)
+		}
 	case askSeen:
 		r.asks.receive(c, m)
 	case graceOver:

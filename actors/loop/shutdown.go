@@ -14,9 +14,15 @@ type shutdown struct {
 	*parts
 	grace     *actors.Timer
 	graces    int
-	billed    bool  // the cost is known
-	cancelled bool  // by the run's user, before its end or after
-	broken    error // why nothing is recorded any more; nil while it is
+	billed    bool           // the cost is known
+	cancelled bool           // by the run's user, before its end or after
+	broken    error          // why nothing is recorded any more; nil while it is
+	why       []runlog.Entry // that the end follows from, to be written with it
+}
+
+// waits reports whether the end has to wait for calls under way, or for the withdrawal of questions.
+func (d *shutdown) waits() bool {
+	return d.journal.Recorded() && d.journal.Err() == nil && (d.turn != nil && d.turn.busy > 0 || len(d.asks.open) > 0)
 }
 
 // startGrace begins the time that calls have to end in.
@@ -44,7 +50,7 @@ func (d *shutdown) finish(c *actors.Context) {
 		b.Job = func() *store.JobUpdate { return ends(d.out) }
 	}
 	var room [1]runlog.Entry // of most runs, on the stack
-	d.journal.WriteLast(c, b, append(append(room[:0], notes...), finished(d.out))...)
+	d.journal.WriteLast(c, b, append(append(append(room[:0], d.why...), notes...), finished(d.out))...)
 }
 
 // giveUp ends the wait, first for calls and then for the journal. A run that was not

@@ -40,6 +40,19 @@ type (
 	RunParked struct {
 		Why string `json:"why"`
 	}
+	// RunEnding is the body of run.ending: how the run ends was decided, and it has to wait for what is still under way.
+	// Nothing begins any more, also where another process goes on with it.
+	RunEnding struct {
+		State      store.RunState  `json:"state"`
+		Stop       string          `json:"stop"`
+		Text       string          `json:"text,omitempty"`
+		Structured json.RawMessage `json:"structured,omitzero"`
+		Error      string          `json:"error,omitempty"`
+		// The error is that of a limit, of a guard that has stopped the run, or of a call of unknown outcome at which it was to end.
+		Limit   *LimitReached `json:"limit,omitzero"`
+		Guard   *GuardActed   `json:"guard,omitzero"`
+		Unknown bool          `json:"unknown,omitzero"`
+	}
 	// RunResumed is the body of run.resumed: another process, or the same one, goes on with the
 	// run.
 	RunResumed struct {

@@ -97,6 +97,8 @@ func seenText(t Taint) string {
 // teamText is what "runs show" says of an event between agents, guards and models.
 func teamText(body any) string {
 	switch b := body.(type) {
+	case *RunEnding:
+		return strings.TrimSpace(fmt.Sprintf("%s (%s) %s", b.State, b.Stop, b.Error))
 	case *RunParked:
 		return b.Why
 	case *RunDrifted:

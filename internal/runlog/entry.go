@@ -19,6 +19,7 @@ const (
 	ToolsListedType = "tools.listed" // what the model may call from now on
 	ModelIntentType = "model.intent" // the model is about to be asked, with this reservation
 	ModelFailedType = "model.failed" // the model was asked, and the turn has no result
+	RunEndingType   = "run.ending"   // how the run ends is decided, and nothing begins any more
 	RunParkedType   = "run.parked"   // no process works on the run any more, until it is resumed
 	RunResumedType  = "run.resumed"  // a process goes on with it
 	RunDriftedType  = "run.drifted"  // it goes on, and not everything is as it has recorded it
@@ -64,6 +65,7 @@ var bodies = map[string]func() any{
 	store.ToolUnknown:    func() any { return new(ToolUnknown) },
 	store.AskOpened:      func() any { return new(AskOpened) },
 	store.AskSettled:     func() any { return new(AskSettled) },
+	RunEndingType:        func() any { return new(RunEnding) },
 	RunParkedType:        func() any { return new(RunParked) },
 	RunResumedType:       func() any { return new(RunResumed) },
 	RunDriftedType:       func() any { return new(RunDrifted) },
@@ -112,6 +114,10 @@ func smaller(body any) any {
 		cut.Thinking = ""
 		return &cut
 	case *RunFinished: // the model's last result has all of it
+		cut := *b
+		cut.Text, cut.Structured = clip.Text(b.Text, store.MaxBody/16), nil
+		return &cut
+	case *RunEnding: // likewise
 		cut := *b
 		cut.Text, cut.Structured = clip.Text(b.Text, store.MaxBody/16), nil
 		return &cut

@@ -22,6 +22,7 @@ type State struct {
 	Time     time.Time    // likewise
 	Started  *RunStarted  // nil before the first event
 	Finished *RunFinished // nil while the run has not ended
+	Ending   *RunEnding   // how it ends, once that is decided and the end has to wait; nil else
 	Forked   *RunForked   // nil of a run that is no fork, and of one that is not copied whole
 	Agent    AgentChanged // the agent that works: To, Path, Hash, Model and System of it
 	HandOffs []string     // the tools that handed the conversation over, in order
@@ -176,6 +177,10 @@ func (s *State) Add(e *Entry) {
 		s.StopMet = b
 	case *RunFinished:
 		s.finished(b)
+	case *RunEnding:
+		if s.Ending == nil { // the first reason counts
+			s.Ending = b
+		}
 	case *RunForked:
 		s.Forked = b
 	case *RunDrifted:

@@ -96,7 +96,7 @@ func (f *Fork) kept(entries []Entry, at int64) ([]Entry, *State) {
 	dropped := f.dropped(entries[:n], s)
 	kept := slices.DeleteFunc(slices.Concat(entries[:n], f.results(entries[n:], s)), func(e Entry) bool {
 		switch b := e.Body.(type) {
-		case *RunFinished, *RunParked, *RunForked, *StopMet, *ToolRound: // what was sent is not sent again
+		case *RunFinished, *RunEnding, *RunParked, *RunForked, *StopMet, *ToolRound: // what was sent is not sent again
 			return true
 		case *AskOpened:
 			return b.Ask.Kind != AskKind && s.asks[e.Key].Settled == nil || dropped[e.Seq]

@@ -21,7 +21,7 @@ const (
 
 // Version is that of the journals that this program writes. A reader ignores the events and
 // members that it does not know, so that it can read later ones.
-const Version = 2
+const Version = 3
 
 // The reasons of a run to say something to the model: [InputAdded].Why.
 const (
