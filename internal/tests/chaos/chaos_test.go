@@ -4,7 +4,6 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -37,6 +36,7 @@ func setting(name string, otherwise int) int {
 
 // TestChaos: faults come as the seed has it, and then no more. All jobs end, and no invariant is broken.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	rounds := setting("CHAOS_ROUNDS", 1)
 	first := seedOfCommit(t)
 	if text := os.Getenv("CHAOS_SEED"); text != "" {
@@ -45,7 +45,7 @@ func TestChaos(t *testing.T) {
 			t.Fatalf("CHAOS_SEED=%q: want a number: %v", text, err)
 		}
 	}
-	o := settings{jobs: setting("CHAOS_JOBS", 14), workers: setting("CHAOS_WORKERS", 3), lasts: 20 * time.Second}
+	o := settings{jobs: setting("CHAOS_JOBS", 30), workers: setting("CHAOS_WORKERS", 3), lasts: 20 * time.Second}
 	if text := os.Getenv("CHAOS_DURATION"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -53,13 +53,13 @@ func TestChaos(t *testing.T) {
 		}
 		o.lasts = d
 	}
-	all := make(reached)
+	all := reached{pairs: make(map[[2]string]int), mu: new(sync.Mutex)}
 	for n := range uint64(rounds) {
 		seed := first + n
 		t.Run(fmt.Sprintf("SEED=%d", seed), func(t *testing.T) {
 			got := round(t, seed, o)
-			for pair, n := range got {
-				all[pair] += n
+			for pair, n := range got.pairs {
+				all.pairs[pair] += n
 			}
 		})
 	}
@@ -78,171 +78,206 @@ func seedOfCommit(t *testing.T) uint64 {
 	return uint64(h.Sum32())
 }
 
-// fault is what happens; it returns once its time is over.
+// fault is what happens; do returns once its time is over.
 type fault struct {
 	name string
-	do   func(r *rounds) error
+	do   func(l *lane) error
 }
 
-// rounds is one schedule under way.
-type rounds struct {
+// lane is a part of a schedule, beside which others go on: processes die while the model is away.
+type lane struct {
 	*world
-	ctx   context.Context
-	r     *rand.Rand // of the schedule alone
-	names []string   // of the workers
-	got   reached
+	ctx    context.Context
+	r      *rand.Rand // of the schedule alone
+	faults []fault
+	names  []string // of the workers
+	got    reached
 }
 
 // between returns a time of the schedule.
-func (r *rounds) between(from, to time.Duration) time.Duration {
-	return from + time.Duration(r.r.Int64N(int64(to-from)))
+func (l *lane) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(l.r.Int64N(int64(to-from)))
 }
 
-func (r *rounds) victim() string { return r.names[r.r.IntN(len(r.names))] }
+func (l *lane) victim() string { return l.names[l.r.IntN(len(l.names))] }
 
 // pastLease is a time in which a lease surely ends.
-func (r *rounds) pastLease() time.Duration { return r.between(lease+lease/4, 2*lease) }
+func (l *lane) pastLease() time.Duration { return l.between(lease+lease/4, 2*lease) }
 
-// faults are the kinds of faults. Each draws what it needs from the schedule before it waits, so that a seed
-// is one schedule.
-var faults = []fault{
-	{"kill", func(r *rounds) error {
-		name, pause := r.victim(), r.between(0, time.Second)
-		return r.killed("kill", name, pause)
+// run has fault after fault, until the time is over.
+func (l *lane) run(until time.Time) {
+	for time.Now().Before(until) && l.ctx.Err() == nil {
+		pause, f := l.between(50*time.Millisecond, 700*time.Millisecond), l.faults[l.r.IntN(len(l.faults))]
+		sleep(l.ctx, pause)
+		began := time.Now()
+		if err := f.do(l); err != nil {
+			l.wrong("the fault %q: %v", f.name, err)
+			return
+		}
+		l.t.Logf("%5.1f s before the faults end: %s, %.1f s", until.Sub(began).Seconds(), f.name, time.Since(began).Seconds())
+	}
+}
+
+// ofProcesses are the faults of workers, and ofOthers those of what is around them. Each draws what it needs from the
+// schedule before it waits, so that a seed is one schedule.
+var ofProcesses = []fault{
+	{"kill", func(l *lane) error {
+		name, aim, pause := l.victim(), l.aim(), l.between(0, time.Second)
+		return l.killed("kill", name, aim, pause)
 	}},
-	{"kill five times", func(r *rounds) error {
-		name, pauses := r.victim(), make([]time.Duration, 5)
+	{"kill", func(l *lane) error {
+		name, aim, pause := l.victim(), l.aim(), l.between(0, 2*lease)
+		return l.killed("kill", name, aim, pause)
+	}},
+	{"kill five times", func(l *lane) error {
+		name, pauses := l.victim(), make([]time.Duration, 5)
 		for i := range pauses {
-			pauses[i] = r.between(50*time.Millisecond, 900*time.Millisecond)
+			pauses[i] = l.between(50*time.Millisecond, 900*time.Millisecond)
 		}
 		for _, pause := range pauses {
-			if err := r.killed("kill five times", name, 0); err != nil {
+			if err := l.killed("kill five times", name, "", 0); err != nil {
 				return err
 			}
-			sleep(r.ctx, pause)
+			sleep(l.ctx, pause)
 		}
 		return nil
 	}},
-	{"kill all", func(r *rounds) error {
-		down := r.between(time.Second, 2*lease)
-		for _, name := range r.names {
-			if err := r.fleet.kill(r.fleet.get(name)); err != nil {
+	{"kill all", func(l *lane) error {
+		down := l.between(time.Second, 2*lease)
+		for _, name := range l.names {
+			if err := l.fleet.kill(l.fleet.get(name)); err != nil {
 				return err
 			}
-			r.got.note(r.ctx, r.world, "kill all", name)
+			l.got.note(l.ctx, l.world, "kill all", name)
 		}
-		sleep(r.ctx, down) // answers come while none is up
-		for _, name := range r.names {
-			if _, err := r.fleet.start(name, ""); err != nil {
+		sleep(l.ctx, down) // answers come while none is up
+		for _, name := range l.names {
+			if _, err := l.fleet.start(name, ""); err != nil {
 				return err
 			}
 		}
 		return nil
 	}},
-	{"stop past the lease", func(r *rounds) error {
-		return r.stopped("stop past the lease", r.victim(), r.pastLease())
+	{"stop past the lease", func(l *lane) error {
+		return l.stopped("stop past the lease", l.victim(), l.aim(), l.pastLease())
 	}},
-	{"stop", func(r *rounds) error {
-		return r.stopped("stop", r.victim(), r.between(lease/4, lease))
+	{"stop", func(l *lane) error {
+		return l.stopped("stop", l.victim(), l.aim(), l.between(lease/4, lease))
 	}},
-	{"SIGTERM", func(r *rounds) error {
-		name, pause := r.victim(), r.between(0, time.Second)
-		r.got.note(r.ctx, r.world, "SIGTERM", name)
-		if err := r.fleet.term(r.fleet.get(name)); err != nil {
-			r.wrong("%v", err)
+	{"SIGTERM", func(l *lane) error {
+		name, aim, pause := l.victim(), l.aim(), l.between(0, time.Second)
+		l.await(name, aim)
+		l.got.note(l.ctx, l.world, "SIGTERM", name)
+		if err := l.fleet.term(l.fleet.get(name)); err != nil {
+			l.wrong("%v", err)
 		}
-		sleep(r.ctx, pause)
-		_, err := r.fleet.start(name, "")
+		sleep(l.ctx, pause)
+		_, err := l.fleet.start(name, "")
 		return err
 	}},
-	{"model away", func(r *rounds) error {
-		mode, d := modes[r.r.IntN(len(modes))], r.between(lease, 3*lease)
-		if err := r.model.fail(mode); err != nil {
-			return err
-		}
-		r.got.note(r.ctx, r.world, "model: "+mode, "")
-		sleep(r.ctx, d)
-		return r.model.fail("")
-	}},
-	{"store locked", func(r *rounds) error {
-		d := r.pastLease()
-		over := r.lock()
-		r.got.note(r.ctx, r.world, "store locked", "")
-		sleep(r.ctx, d)
-		over()
-		return nil
-	}},
-	{"disk full", func(r *rounds) error {
-		name, d := r.victim(), r.pastLease()
-		lift, err := full(r.fleet.get(name))
+	{"disk full", func(l *lane) error {
+		name, aim, d := l.victim(), l.aim(), l.pastLease()
+		l.await(name, aim)
+		lift, err := full(l.fleet.get(name))
 		if err != nil {
-			if errors.Is(err, syscall.ESRCH) {
-				return nil
-			}
 			return err
 		}
-		r.got.note(r.ctx, r.world, "disk full", name)
-		sleep(r.ctx, d)
+		l.got.note(l.ctx, l.world, "disk full", name)
+		sleep(l.ctx, d)
 		return lift()
 	}},
-	{"person goes on", func(r *rounds) error { // with a job's run, while workers live
-		n := r.r.IntN(1000)
-		var open []store.Job
-		all, err := r.s.Jobs(r.ctx, store.JobQuery{States: []store.JobState{store.JobWaiting, store.JobRunning}})
+}
+
+var ofOthers = []fault{
+	{"model away", func(l *lane) error {
+		mode, d := modes[l.r.IntN(len(modes))], l.between(lease, 3*lease)
+		if err := l.model.fail(mode); err != nil {
+			return err
+		}
+		l.got.note(l.ctx, l.world, "model: "+mode, "")
+		sleep(l.ctx, d)
+		return l.model.fail("")
+	}},
+	{"store locked", func(l *lane) error {
+		d := l.pastLease()
+		over, err := l.lock(l.ctx)
+		if err != nil {
+			return err
+		}
+		l.got.note(l.ctx, l.world, "store locked", "")
+		sleep(l.ctx, d)
+		return over()
+	}},
+	{"person goes on", func(l *lane) error { // with a job's run, while workers live
+		n := l.r.IntN(1000)
+		all, err := l.s.Jobs(l.ctx, store.JobQuery{States: []store.JobState{store.JobWaiting}})
 		if err != nil {
 			return nil // the store is locked
 		}
-		for _, j := range all {
-			if j.Owner == "" && j.Run != "" {
-				open = append(open, j)
-			}
-		}
+		open := slices.DeleteFunc(all, func(j store.Job) bool { return j.Owner != "" || j.Run == "" })
 		if len(open) == 0 {
 			return nil
 		}
 		j := open[n%len(open)]
-		if m := moment(r.ctx, r.s, j); m != "" {
-			r.got[[2]string{"person goes on", m}]++
-		}
-		p, err := r.fleet.start("person", j.Run)
+		l.got.one("person goes on", moment(l.ctx, l.s, j))
+		p, err := l.fleet.start("person", j.Run)
 		if err != nil {
 			return err
 		}
 		select {
 		case <-p.ended: // it was not to be had, or it has ended
 		case <-time.After(2 * lease):
-			return r.fleet.kill(p)
+			return l.fleet.kill(p)
 		}
 		return nil
 	}},
-	{"person away", func(r *rounds) error {
-		d := r.between(time.Second, 2*lease)
-		r.away(true)
-		r.got.note(r.ctx, r.world, "person away", "")
-		sleep(r.ctx, d)
-		r.away(false)
+	{"person away", func(l *lane) error {
+		d := l.between(time.Second, 2*lease)
+		l.away(true)
+		l.got.note(l.ctx, l.world, "person away", "")
+		sleep(l.ctx, d)
+		l.away(false)
 		return nil
 	}},
 }
 
-func (r *rounds) killed(what, name string, pause time.Duration) error {
-	if err := r.fleet.kill(r.fleet.get(name)); err != nil {
+// aim draws the moment at which a fault is to come; empty for any.
+func (l *lane) aim() string {
+	return append([]string{"", ""}, moments...)[l.r.IntN(2+len(moments))]
+}
+
+// await waits for a moment of a job that the worker has, and for a second and a half at most.
+func (l *lane) await(name, aim string) {
+	for end := time.Now().Add(1500 * time.Millisecond); aim != "" && time.Now().Before(end) && l.ctx.Err() == nil; sleep(l.ctx, 20*time.Millisecond) {
+		jobs, err := l.s.Jobs(l.ctx, store.JobQuery{States: []store.JobState{store.JobRunning, store.JobWaiting}})
+		if err == nil && slices.ContainsFunc(jobs, func(j store.Job) bool {
+			return strings.HasPrefix(j.Owner, name+"-") && moment(l.ctx, l.s, j) == aim
+		}) {
+			return
+		}
+	}
+}
+
+func (l *lane) killed(what, name, aim string, pause time.Duration) error {
+	l.await(name, aim)
+	if err := l.fleet.kill(l.fleet.get(name)); err != nil {
 		return err
 	}
-	r.got.note(r.ctx, r.world, what, name)
-	sleep(r.ctx, pause)
-	_, err := r.fleet.start(name, "")
+	l.got.note(l.ctx, l.world, what, name)
+	sleep(l.ctx, pause)
+	_, err := l.fleet.start(name, "")
 	return err
 }
 
-func (r *rounds) stopped(what, name string, d time.Duration) error {
-	p := r.fleet.get(name)
-	if err := r.still(p); err != nil {
+func (l *lane) stopped(what, name, aim string, d time.Duration) error {
+	p := l.fleet.get(name)
+	l.await(name, aim)
+	if err := l.still(p); err != nil {
 		return err
 	}
-	r.got.note(r.ctx, r.world, what, name)
-	sleep(r.ctx, d)
-	return r.fleet.signal(p, syscall.SIGCONT)
+	l.got.note(l.ctx, l.world, what, name)
+	sleep(l.ctx, d)
+	return l.fleet.signal(p, syscall.SIGCONT)
 }
 
 // still has a process stand still, but not in the midst of a transaction, which would be SQLite's business.
@@ -253,6 +288,9 @@ func (w *world) still(p *process) error {
 		}
 		for end := time.Now().Add(time.Second); time.Now().Before(end) && !stands(p.cmd.Process.Pid); {
 			time.Sleep(time.Millisecond)
+		}
+		if w.isLocked() { // by the test: nobody else is in a transaction
+			return nil
 		}
 		err := w.s.DeleteRecord(context.Background(), "probe", "probe", "probe")
 		if err == nil || !store.Passing(err) {
@@ -275,50 +313,50 @@ func stands(pid int) bool {
 
 // round plays one schedule, and judges.
 func round(t *testing.T, seed uint64, o settings) reached {
-	t.Helper()
 	w := newWorld(t, seed)
 	ctx, cancel := context.WithTimeout(t.Context(), o.lasts+5*time.Minute)
 	defer cancel()
-	r := &rounds{world: w, ctx: ctx, r: rand.New(rand.NewPCG(seed, 0)), got: make(reached)}
-	for i := range o.workers {
-		r.names = append(r.names, fmt.Sprintf("w%d", i))
-		w.start(r.names[i])
+	if _, err := w.troupe(ctx, "version"); err != nil { // it is built before faults begin
+		t.Fatal(err)
 	}
-	var person sync.WaitGroup
+	got, names := reached{pairs: make(map[[2]string]int), mu: new(sync.Mutex)}, make([]string, o.workers)
+	for i := range names {
+		names[i] = fmt.Sprintf("w%d", i)
+		w.start(names[i])
+	}
+	for _, name := range names {
+		<-w.fleet.get(name).ready
+	}
+	var person, lanes sync.WaitGroup
 	answers, leave := context.WithCancel(ctx)
 	person.Go(func() { w.person(answers) })
 	defer person.Wait()
 	defer leave()
-
-	names, coming := slices.Sorted(maps.Keys(kinds)), make([]string, o.jobs)
-	for i := range coming {
-		coming[i] = names[r.r.IntN(len(names))]
-		if i < len(names) {
-			coming[i] = names[i] // each kind once
-		}
-	}
-	r.r.Shuffle(len(coming), func(i, j int) { coming[i], coming[j] = coming[j], coming[i] })
 	w.schedule(ctx)
-	for until := time.Now().Add(o.lasts); time.Now().Before(until); {
-		for range r.r.IntN(4) {
-			if len(coming) > 0 {
-				w.add(ctx, fmt.Sprintf("j%d", len(coming)), coming[0])
-				coming = coming[1:]
-			}
-		}
-		sleep(ctx, r.between(50*time.Millisecond, 700*time.Millisecond))
-		f := faults[r.r.IntN(len(faults))]
-		began := time.Now()
-		if err := f.do(r); err != nil {
-			t.Fatalf("%s: %v", f.name, err)
-		}
-		t.Logf("%5.1f s: %s", time.Until(until).Seconds(), fmt.Sprintf("%s, %.1f s", f.name, time.Since(began).Seconds()))
+
+	until := time.Now().Add(o.lasts)
+	for n, of := range [][]fault{ofProcesses, ofOthers} {
+		l := &lane{world: w, ctx: ctx, r: rand.New(rand.NewPCG(seed, uint64(n))), faults: of, names: names, got: got}
+		lanes.Go(func() { l.run(until) })
 	}
+	jobs := &lane{r: rand.New(rand.NewPCG(seed, 2))}
+	kinds, coming := slices.Sorted(maps.Keys(kinds)), make([]string, o.jobs)
+	for i := range coming {
+		coming[i] = kinds[jobs.r.IntN(len(kinds))]
+		if i < len(kinds) {
+			coming[i] = kinds[i] // each kind once
+		}
+	}
+	jobs.r.Shuffle(len(coming), func(i, j int) { coming[i], coming[j] = coming[j], coming[i] })
 	for i, kind := range coming {
-		w.add(ctx, fmt.Sprintf("j%d", len(coming)-i), kind)
+		w.add(ctx, fmt.Sprintf("j%d", i+1), kind)
+		if time.Now().Before(until) {
+			sleep(ctx, jobs.between(0, o.lasts*3/2/time.Duration(o.jobs)))
+		}
 	}
+	lanes.Wait()
 	w.end(ctx, &person, leave)
-	return r.got
+	return got
 }
 
 // schedule adds a schedule that is due now, and then each minute.
@@ -334,7 +372,6 @@ const patience = lease + 2*time.Second + 75*time.Second
 
 // end waits until all jobs have ended, and judges.
 func (w *world) end(ctx context.Context, person *sync.WaitGroup, leave func()) {
-	w.t.Helper()
 	began := time.Now()
 	var left []store.Job
 	for time.Since(began) < patience {

@@ -40,32 +40,32 @@ const limitedTo, boundedTo = 2, 5
 // kinds are the jobs. A name that begins with "look" is that of a call that may be made twice.
 var kinds = map[string]kind{
 	"calls": {agent: "plain", calls: []string{"a", "b", "c"}, turns: func(job string) []llmtest.Turn {
-		return []llmtest.Turn{llmtest.Calls(call("modern", "pay", job, "a", 60), call("legacy", "pay", job, "b", 200)), call("modern", "pay", job, "c", 100)}
+		return []llmtest.Turn{llmtest.Calls(call("modern", "pay", job, "a", 200), call("legacy", "pay", job, "b", 200)), call("modern", "pay", job, "c", 100)}
 	}},
 	"looks": {agent: "plain", calls: []string{"look1", "a", "look2"}, turns: func(job string) []llmtest.Turn {
-		return []llmtest.Turn{call("modern", "look", job, "look1", 60), llmtest.Calls(call("legacy", "pay", job, "a", 60), call("modern", "look", job, "look2", 60))}
+		return []llmtest.Turn{call("modern", "look", job, "look1", 200), llmtest.Calls(call("legacy", "pay", job, "a", 200), call("modern", "look", job, "look2", 200))}
 	}},
 	"approval": {agent: "asker", calls: []string{"a", "b", "c"}, turns: func(job string) []llmtest.Turn {
-		return []llmtest.Turn{llmtest.Calls(call("modern", "pay", job, "a", 60), call("legacy", "pay", job, "b", 60)), call("modern", "pay", job, "c", 60)}
+		return []llmtest.Turn{llmtest.Calls(call("modern", "pay", job, "a", 200), call("legacy", "pay", job, "b", 200)), call("modern", "pay", job, "c", 200)}
 	}},
 	"form": {agent: "plain", calls: []string{"a", "b"}, turns: func(job string) []llmtest.Turn {
-		return []llmtest.Turn{call("modern", "asks", job, "a", 60), call("legacy", "pay", job, "b", 60)}
+		return []llmtest.Turn{call("modern", "asks", job, "a", 200), call("legacy", "pay", job, "b", 200)}
 	}},
 	"old form": {agent: "plain", calls: []string{"a", "b"}, turns: func(job string) []llmtest.Turn {
-		return []llmtest.Turn{call("legacy", "asks", job, "a", 60), call("modern", "pay", job, "b", 60)}
+		return []llmtest.Turn{call("legacy", "asks", job, "a", 200), call("modern", "pay", job, "b", 200)}
 	}},
 	"limit": {agent: "limited", limit: limitedTo, asks: true, calls: []string{"a", "b", "c"}, turns: func(job string) []llmtest.Turn {
-		return []llmtest.Turn{call("modern", "pay", job, "a", 60), call("modern", "pay", job, "b", 60), call("modern", "pay", job, "c", 60)}
+		return []llmtest.Turn{call("modern", "pay", job, "a", 200), call("modern", "pay", job, "b", 200), call("modern", "pay", job, "c", 200)}
 	}},
 	"bounded": {agent: "bounded", limit: boundedTo, calls: []string{"a", "b"}, turns: func(job string) []llmtest.Turn {
-		return []llmtest.Turn{call("modern", "pay", job, "a", 60), call("modern", "pay", job, "b", 60)}
+		return []llmtest.Turn{call("modern", "pay", job, "a", 200), call("modern", "pay", job, "b", 200)}
 	}},
 	"team": {agent: "lead", calls: []string{"a", "x", "y", "b"}, turns: func(job string) []llmtest.Turn {
 		below := llmtest.Call("below", fmt.Sprintf(`{"prompt":%q}`, prompt(job, "below")))
-		return []llmtest.Turn{llmtest.Calls(call("modern", "pay", job, "a", 200), below), call("modern", "pay", job, "b", 60)}
+		return []llmtest.Turn{llmtest.Calls(call("modern", "pay", job, "a", 200), below), call("modern", "pay", job, "b", 200)}
 	}},
 	"mended": {agent: "plain", calls: []string{"a", "b"}, turns: func(job string) []llmtest.Turn { // its model refuses the second turn until a person has seen to it
-		return []llmtest.Turn{call("modern", "pay", job, "a", 60), call("modern", "pay", job, "b", 60)}
+		return []llmtest.Turn{call("modern", "pay", job, "a", 200), call("modern", "pay", job, "b", 200)}
 	}},
 	"cancelled": {agent: "plain", calls: []string{"a", "b", "c", "d"}, turns: func(job string) []llmtest.Turn {
 		return []llmtest.Turn{call("modern", "pay", job, "a", 300), call("legacy", "pay", job, "b", 300), call("modern", "pay", job, "c", 300), call("legacy", "pay", job, "d", 300)}
@@ -74,7 +74,7 @@ var kinds = map[string]kind{
 
 // below is what the sub-agent of a team does.
 func below(job string) []llmtest.Turn {
-	return []llmtest.Turn{call("modern", "pay", job, "x", 60), call("modern", "pay", job, "y", 60)}
+	return []llmtest.Turn{call("modern", "pay", job, "x", 200), call("modern", "pay", job, "y", 200)}
 }
 
 // prompt is that of a job: the model knows by it which script to play.
@@ -109,7 +109,7 @@ func newProvider() (*provider, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		select { // a model thinks
-		case <-time.After(40 * time.Millisecond):
+		case <-time.After(150 * time.Millisecond):
 		case <-r.Context().Done():
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
@@ -123,7 +124,19 @@ func phase(all []runlog.Entry) string {
 }
 
 // reached counts the pairs of a fault and a moment.
-type reached map[[2]string]int
+type reached struct {
+	mu    *sync.Mutex // guards pairs
+	pairs map[[2]string]int
+}
+
+// one counts one pair; an empty moment is none.
+func (r reached) one(fault, moment string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if moment != "" {
+		r.pairs[[2]string{fault, moment}]++
+	}
+}
 
 // note looks at what all jobs did that a worker has, or all of them with an empty name, when a fault came.
 func (r reached) note(ctx context.Context, w *world, fault, name string) {
@@ -135,9 +148,7 @@ func (r reached) note(ctx context.Context, w *world, fault, name string) {
 		if err != nil || name != "" && !strings.HasPrefix(j.Owner, name+"-") {
 			continue
 		}
-		if m := moment(ctx, w.s, j); m != "" {
-			r[[2]string{fault, m}]++
-		}
+		r.one(fault, moment(ctx, w.s, j))
 	}
 }
 
@@ -145,7 +156,7 @@ func (r reached) note(ctx context.Context, w *world, fault, name string) {
 func (r reached) String() string {
 	faults := make(map[string]bool)
 	pairs := 0
-	for k := range r {
+	for k := range r.pairs {
 		faults[k[0]] = true
 		pairs++
 	}
@@ -157,7 +168,7 @@ func (r reached) String() string {
 	for _, f := range slices.Sorted(maps.Keys(faults)) {
 		fmt.Fprintf(&b, "\n%-22s", f)
 		for _, m := range moments {
-			if n := r[[2]string{f, m}]; n > 0 {
+			if n := r.pairs[[2]string{f, m}]; n > 0 {
 				fmt.Fprintf(&b, " %13d", n)
 			} else {
 				fmt.Fprintf(&b, " %13s", "-")

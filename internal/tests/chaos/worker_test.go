@@ -84,6 +84,8 @@ type orders struct {
 	Resume     string // a run with which the process, which is a person's then, goes on; empty for a worker
 	Lease      time.Duration
 	ParkAfter  time.Duration
+	FirstByte  time.Duration // how long the model may hang
+	MaxLosses  int           // zero is the default
 }
 
 const week = 7 * 24 * time.Hour
@@ -116,7 +118,7 @@ func (o orders) work() error {
 	legacy.Name, legacy.Trusted, legacy.Instances = "legacy", true, 6
 	modern := mcpclient.Server{Name: "modern", URL: o.MCP, Protocol: mcpclient.ProtocolModern, Trusted: true}
 	rt, err := agent.Open(ctx, &agent.Options{
-		Model:     openai.New("scripted", &openai.Options{BaseURL: o.Model, APIKey: "none", FirstByteTimeout: time.Second, IdleTimeout: time.Second}),
+		Model:     openai.New("scripted", &openai.Options{BaseURL: o.Model, APIKey: "none", FirstByteTimeout: o.FirstByte, IdleTimeout: time.Second}),
 		Retry:     &llm.RetryOptions{MaxAttempts: 2, InitialWait: 100 * time.Millisecond, MaxWait: time.Second},
 		Providers: map[string]agent.ProviderOptions{"": {Concurrency: 64, Circuit: agent.Circuit{Open: time.Second}}},
 		Store:     s, Lease: o.Lease, Servers: []mcpclient.Server{legacy, modern}, Logger: log, Grace: time.Second,
@@ -139,7 +141,7 @@ func (o orders) work() error {
 		return err
 	}
 	w, err := worker.New(rt, &worker.Options{Agents: agents, Store: s, Concurrency: 16, ParkAfter: o.ParkAfter, Lease: o.Lease, Drain: drain,
-		Retry: worker.Retry{Max: 2 * time.Second}, Poll: 200 * time.Millisecond, Name: o.Name, Logger: log,
+		Retry: worker.Retry{Max: 2 * time.Second, MaxLosses: o.MaxLosses}, Poll: 200 * time.Millisecond, Name: o.Name, Logger: log,
 		OnEvent: func(e worker.Event) {
 			log.Info(string(e.Type), "job", e.Job.ID, "state", e.Job.State, "run", e.Job.Run, "error", e.Error)
 		}})
@@ -147,7 +149,11 @@ func (o orders) work() error {
 		return err
 	}
 	fmt.Println("ready")
-	return w.Run(ctx)
+	err = w.Run(ctx)
+	if _, ok := errors.AsType[*worker.DrainError](err); ok { // the store was locked: others wait for the leases
+		err = nil
+	}
+	return err
 }
 
 // define makes the agents of all kinds of jobs.

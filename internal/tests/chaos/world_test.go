@@ -41,6 +41,7 @@ type world struct {
 	cancel map[string]time.Time
 	retry  map[string]int // acknowledged retries of a job that had ended
 	idle   bool           // the person does not answer
+	locked bool           // the test has the store locked
 }
 
 // told is an answer that counts.
@@ -87,7 +88,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.tools.away)
-	w.fleet = &fleet{dir: dir, at: make(map[string]*process), orders: orders{DB: path, Ledger: w.ledger.path, Model: "http://" + w.model.addr, MCP: "http://" + w.tools.addr + "/mcp", Lease: lease, ParkAfter: parkAfter}}
+	w.fleet = &fleet{dir: dir, at: make(map[string]*process), orders: orders{DB: path, Ledger: w.ledger.path, Model: "http://" + w.model.addr, MCP: "http://" + w.tools.addr + "/mcp", Lease: lease, ParkAfter: parkAfter, FirstByte: time.Second}}
 	t.Cleanup(w.fleet.stop)
 	return w
 }
@@ -189,21 +190,32 @@ func (w *world) start(name string) *process {
 }
 
 // lock has the file locked, until end is called.
-func (w *world) lock() (end func()) {
-	w.t.Helper()
-	conn, err := w.db.Conn(context.Background())
-	w.must(err)
+func (w *world) lock(ctx context.Context) (end func() error, err error) {
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, what := range []string{"PRAGMA busy_timeout = 10000", "BEGIN IMMEDIATE"} {
-		if _, err := conn.ExecContext(context.Background(), what); err != nil {
-			w.t.Fatal(err)
+		if _, err := conn.ExecContext(ctx, what); err != nil {
+			return nil, errors.Join(err, conn.Close())
 		}
 	}
-	return func() {
-		if _, err := conn.ExecContext(context.Background(), "ROLLBACK"); err != nil {
-			w.t.Error(err)
-		}
-		_ = conn.Close()
-	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.locked = true
+	return func() error {
+		w.mu.Lock()
+		w.locked = false
+		w.mu.Unlock()
+		_, err := conn.ExecContext(context.Background(), "ROLLBACK")
+		return errors.Join(err, conn.Close())
+	}, nil
+}
+
+func (w *world) isLocked() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.locked
 }
 
 // chance is a number from 0 to 99 that follows from the seed and a name.
