@@ -118,9 +118,24 @@ models: ## build the real model servers that tests talk to, once (10 minutes of 
 e2e-models: models ## the tests on real model servers: Ollama and llama-server (40 seconds)
 	@$(NESTED) REQUIRE_MODELS=$(if $(SOFT),,1) $(GO) test -count 1 ./e2e/models
 
+# A test that fails is not to be hidden by the filter behind it.
+kill-matrix chaos: SHELL = bash
+kill-matrix chaos: .SHELLFLAGS = -o pipefail -c
+
 .PHONY: kill-matrix
-kill-matrix: ## kill a process, or have it stand still, its disk full, its store locked, the clock jump, at every commit and every effect of runs of each kind (8 minutes)
-	@$(NESTED) KILL_MATRIX=whole $(GO) test -count 1 -timeout 30m -v -run KillMatrix ./killmatrix | grep -v '^=== '
+kill-matrix: ## kill a process, or have it stand still, its disk full, its store locked, the clock jump, at every commit and every effect of runs of each kind, and of jobs on two workers (15 minutes)
+	@$(NESTED) KILL_MATRIX=whole $(GO) test -p 1 -count 1 -timeout 60m -v -run KillMatrix ./killmatrix ./chaos | grep -vE '^=== (RUN|PAUSE|CONT)'
+
+# Of a seed the schedule of faults is the same each time, and not when a process comes to do what.
+.PHONY: chaos
+chaos: ## random faults on workers that share a store (1 minute a round; SEED=1 ROUNDS=10 JOBS=30 WORKERS=3 DURATION=30s, KEEP=folder for stores and logs)
+	@$(NESTED) CHAOS_SEED=$(SEED) CHAOS_ROUNDS=$(ROUNDS) CHAOS_JOBS=$(JOBS) CHAOS_WORKERS=$(WORKERS) CHAOS_DURATION=$(DURATION) CHAOS_KEEP=$(abspath $(KEEP)) \
+		$(GO) test -count 1 -timeout 24h -v -run '^TestChaos$$' ./chaos | grep -vE '^=== (RUN|PAUSE|CONT)'
+
+.PHONY: check-long
+check-long: ## what make check has no time for: the whole kill matrix, and chaos with 20 seeds that no commit had (40 minutes)
+	@$(MAKE) -s --no-print-directory kill-matrix
+	@$(MAKE) -s --no-print-directory chaos SEED=$(or $(SEED),$(shell date +%s)) ROUNDS=$(or $(ROUNDS),20)
 
 .PHONY: rules
 rules: ## write the tests that cite each rule into docs/protocol.md (1 second)

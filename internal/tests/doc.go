@@ -2,6 +2,7 @@
 // and its users do not. They are run from this folder, or by make:
 //
 //	benchmarks      clients and calls within a process, a floor beside each
+//	chaos           faults of workers that share a store: make chaos, make kill-matrix
 //	chromium        starts a browser without a window for tests of pages
 //	compare         our server beside go-sdk, mcp-go and a floor: make bench-servers
 //	conformance     the official conformance suite against client, server, gateway and authorization server: make conformance

@@ -180,6 +180,11 @@ func (o *oracle) job(ctx context.Context, id, kind string) error {
 			ended++
 		}
 	}
+	for _, l := range o.lines {
+		if at := j.Updated.Add(500 * time.Millisecond); l.job() == id && l.Phase == "begun" && l.At.After(at) {
+			o.fail(1, "call %s was made %.1f s after its job had ended", l.Op, l.At.Sub(j.Updated).Seconds())
+		}
+	}
 	if ended != 1+o.retry[id] {
 		o.fail(4, "job %s has ended %d times, and was retried %d times", id, ended, o.retry[id])
 	}
