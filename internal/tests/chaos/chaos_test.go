@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/tests/peers"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -319,9 +320,8 @@ func round(t *testing.T, seed uint64, o settings) reached {
 	w := newWorld(t, seed)
 	ctx, cancel := context.WithTimeout(t.Context(), o.lasts+5*time.Minute)
 	defer cancel()
-	if _, err := w.troupe(ctx, "version"); err != nil { // it is built before faults begin
-		t.Fatal(err)
-	}
+	w.fleet.orders.GiveUp, w.fleet.orders.MaxLosses = 2*lease, 4 // persons are asked now and then
+	w.program = peers.RequireTroupe(t)
 	got, names := reached{pairs: make(map[[2]string]int), mu: new(sync.Mutex)}, make([]string, o.workers)
 	for i := range names {
 		names[i] = fmt.Sprintf("w%d", i)

@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/tests/peers"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -51,6 +53,17 @@ func rows() map[string]row {
 			patient(o)
 			o.MaxLosses = 2
 		}},
+		"the model is away for longer than GiveUp": {do: func(c *trial) {
+			c.until("there is progress", func() bool { return c.progress() > 0 })
+			c.away(true)
+			c.must(c.model.fail("503"))
+			c.until("a person is asked", func() bool {
+				asks, err := c.s.Asks(c.ctx, store.AskQuery{Status: store.AskPending})
+				return err == nil && slices.ContainsFunc(asks, func(a store.Ask) bool { return a.Kind == agent.KindJob })
+			})
+			c.must(c.model.fail(""))
+			c.away(false)
+		}, tell: func(o *orders) { o.GiveUp = lease }},
 		"stands still past the lease": {do: func(c *trial) {
 			c.until("there is progress", func() bool { return c.progress() > 0 })
 			p := c.hold()
@@ -133,6 +146,7 @@ var awaited = map[string]string{
 	"the model is away for longer than all attempts: 401":     "D2",
 	"the model is away for longer than all attempts: cut":     "D2",
 	"the model is away for longer than all attempts: hangs":   "D2",
+	"the model is away for longer than GiveUp":                "D2",
 	"chaos": "D1 to D8",
 }
 
@@ -176,9 +190,7 @@ func try(t *testing.T, r row, kind string, seed uint64) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if kind == "mended" {
-		if _, err := w.troupe(ctx, "version"); err != nil { // it is built before the fault
-			t.Fatal(err)
-		}
+		w.program = peers.RequireTroupe(t)
 	}
 	if r.tell != nil {
 		r.tell(&w.fleet.orders)

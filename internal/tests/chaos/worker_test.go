@@ -86,6 +86,7 @@ type orders struct {
 	ParkAfter  time.Duration
 	FirstByte  time.Duration // how long the model may hang
 	MaxLosses  int           // zero is the default
+	GiveUp     time.Duration // likewise
 }
 
 const week = 7 * 24 * time.Hour
@@ -140,7 +141,7 @@ func (o orders) work() error {
 		_, err = run.Wait(ctx)
 		return err
 	}
-	w, err := worker.New(rt, &worker.Options{Agents: agents, Store: s, Concurrency: 16, ParkAfter: o.ParkAfter, Lease: o.Lease, Drain: drain,
+	w, err := worker.New(rt, &worker.Options{Agents: agents, Store: s, Concurrency: 16, ParkAfter: o.ParkAfter, Lease: o.Lease, Drain: drain, GiveUp: o.GiveUp,
 		Retry: worker.Retry{Max: 2 * time.Second, MaxLosses: o.MaxLosses}, Poll: 200 * time.Millisecond, Name: o.Name, Logger: log,
 		OnEvent: func(e worker.Event) {
 			log.Info(string(e.Type), "job", e.Job.ID, "state", e.Job.State, "run", e.Job.Run, "error", e.Error)

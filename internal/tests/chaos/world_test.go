@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/internal/tests/peers"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/sqlite"
 )
@@ -34,6 +33,9 @@ type world struct {
 	model  *provider
 	tools  *host
 	fleet  *fleet
+	// program is the command, with which a person retries; empty where no job is for that.
+	program string
+
 	mu     sync.Mutex // guards what follows
 	jobs   map[string]string
 	told   map[string]told // answers that were acknowledged, by the question
@@ -390,24 +392,10 @@ func (w *world) see(ctx context.Context) {
 	}
 }
 
-var program = struct {
-	once sync.Once
-	path string
-}{}
-
-// troupe runs the command, which is built once.
+// troupe runs the command.
 func (w *world) troupe(ctx context.Context, args ...string) (string, error) {
-	program.once.Do(func() {
-		dir, err := os.MkdirTemp("", "chaos")
-		if err == nil {
-			program.path, err = peers.BuildTroupe(context.WithoutCancel(ctx), dir)
-		}
-		if err != nil {
-			w.wrong("building the command: %v", err)
-		}
-	})
 	home := filepath.Dir(w.fleet.orders.DB)
-	cmd := exec.CommandContext(ctx, program.path, append([]string{"--store", w.fleet.orders.DB}, args...)...)
+	cmd := exec.CommandContext(ctx, w.program, append([]string{"--store", w.fleet.orders.DB}, args...)...)
 	cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
