@@ -147,7 +147,10 @@ var awaited = map[string]string{
 	"the model is away for longer than all attempts: cut":     "D2",
 	"the model is away for longer than all attempts: hangs":   "D2",
 	"the model is away for longer than GiveUp":                "D2",
-	"chaos": "D1 to D8",
+	"stands still past the lease":                             "D5",
+	"SIGTERM, twice":                                          "D6",
+	"cancelled, and killed meanwhile":                         "14",
+	"chaos":                                                   "D1 to D8",
 }
 
 // whole is set by make kill-matrix; else the tests try a few cases.

@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -53,7 +54,7 @@ func (w *world) judge(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 	}
-	if err := o.questions(ctx); err != nil {
+	if err := errors.Join(o.questions(ctx), o.withdrawn(ctx)); err != nil {
 		return nil, err
 	}
 	w.model.mu.Lock()
@@ -294,6 +295,18 @@ var digits = regexp.MustCompile(`\d+`)
 func number(amount string) (n int) {
 	_, _ = fmt.Sscan(digits.FindString(amount), &n)
 	return n
+}
+
+// withdrawn: 8, no question about a call or a limit is taken back while a person may still answer it.
+func (o *oracle) withdrawn(ctx context.Context) error {
+	asks, err := o.w.s.Asks(ctx, store.AskQuery{Status: store.AskCancelled})
+	for _, a := range asks {
+		job, _, _ := strings.Cut(a.Run, ".")
+		if slices.Contains([]string{runlog.AskKind, runlog.AskLimit, runlog.AskOutcome}, a.Kind) && o.cancel[job].IsZero() {
+			o.fail(8, "question %s (%s) of run %s was withdrawn by %s: %s", a.ID, a.Kind, a.Run, a.By, a.Answer)
+		}
+	}
+	return err
 }
 
 // questions: 8, none is open, and each answer that was acknowledged counts once, as it was given.
