@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/actors/provider"
@@ -46,10 +47,10 @@ var (
 	// ErrSettled is returned for an answer to a question that is decided already: by
 	// another answer, by the clock, or because its run has ended.
 	ErrSettled = store.ErrSettled
-	// ErrProviderBusy fails a run whose provider of models has too many requests waiting.
+	// ErrProviderBusy fails or leaves a run whose provider of models has too many requests waiting: see [OutageError].
 	ErrProviderBusy = provider.ErrBusy
-	// ErrProviderDown fails a run whose provider of models has failed too often, and gets
-	// no requests for a while: see [ProviderOptions].
+	// ErrProviderDown fails or leaves a run whose provider of models has failed too often, and gets
+	// no requests for a while: see [ProviderOptions] and [OutageError].
 	ErrProviderDown = provider.ErrCircuitOpen
 )
 
@@ -88,6 +89,27 @@ type GuardError struct {
 func (e *GuardError) Error() string {
 	return (&guard.Error{Guard: e.Guard, Point: string(e.Point), Reason: e.Reason}).Error()
 }
+
+// OutageError is returned by Wait for a run whose model cannot be asked at the moment, or that of a sub-agent of it: what fails
+// is the provider, and the same request may do better later. It takes the place of the end of a run that has
+// [Options].Store: the run is left there as by [Run.Suspend], and [ErrSuspended] is one too. [Runtime.Resume] goes on with it;
+// what the provider has refused counts against no limit, nor does the wait.
+type OutageError struct {
+	Provider string    // such as "openai"; empty where the model does not say
+	Class    string    // see [llm.Outage]
+	RetryAt  time.Time // before that it is of little use to resume the run
+	Err      error     // the model's, as a rule an [*llm.Error]
+}
+
+func (e *OutageError) Error() string {
+	return (&loop.OutageError{Class: e.Class, Err: e.Err}).Error()
+}
+
+// Is implements the interface that [errors.Is] uses.
+func (e *OutageError) Is(target error) bool { return target == ErrSuspended }
+
+// Unwrap returns the model's error.
+func (e *OutageError) Unwrap() error { return e.Err }
 
 // CancelledError ends a run that was cancelled.
 type CancelledError struct{ Cause error }
@@ -155,6 +177,10 @@ func (e *runError) As(target any) bool {
 		return convert(e.err, t, func(l *loop.RepeatError) *LoopError { return (*LoopError)(l) })
 	case **GuardError:
 		return convert(e.err, t, func(g *guard.Error) *GuardError { return &GuardError{g.Guard, GuardPoint(g.Point), g.Reason} })
+	case **OutageError:
+		return convert(e.err, t, func(o *loop.OutageError) *OutageError {
+			return &OutageError{Provider: o.Provider, Class: o.Class, RetryAt: o.RetryAt, Err: o.Err}
+		})
 	case **CancelledError:
 		return convert(e.err, t, func(c *loop.CancelledError) *CancelledError { return (*CancelledError)(c) })
 	case **JournalError:

@@ -233,6 +233,12 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 		ended = ctx
 	}
 	res, err := opened.Wait(ended)
+	if away, ok := errors.AsType[*loop.OutageError](err); ok { // and so does this run
+		return nil, away
+	}
+	if refused, ok := errors.AsType[*loop.RefusedError](err); ok { // likewise
+		return nil, refused
+	}
 	if errors.Is(err, ErrLeft) || errors.Is(err, ErrSuspended) && ctx.Err() != nil { // with the run that has started it
 		return nil, err
 	}
@@ -244,7 +250,11 @@ func (s *scope) childRun(ctx context.Context, a *Agent, prompt string, call *loo
 	id, from := childID(call.Key), &starter{s, call}
 	if s.run.below != nil {
 		if left, ok := s.run.below.LoadAndDelete(id); ok {
-			return a.resumed(ctx, left.(*claims.Tree), ResumeOptions{Tenant: s.run.tenant}, from)
+			run, err := a.resumed(ctx, left.(*claims.Tree), ResumeOptions{Tenant: s.run.tenant}, from)
+			if err != nil {
+				err = &claims.Refusal{Run: id, Why: err.Error()}
+			}
+			return run, err
 		}
 	}
 	return a.newRun(ctx, prompt, RunOptions{ID: id, Output: a.cfg.Output, Tenant: s.run.tenant}, from)

@@ -22,6 +22,10 @@ var (
 	ErrBadCall        = errors.New("the model wrote a call that is not valid")
 	ErrBadResponse    = errors.New("the server's answer is not what its API promises")
 	ErrTooLarge       = errors.New("the server's answer is too large")
+	// ErrBusy and ErrCircuitOpen are of a client that does not ask the server at the moment: see package
+	// actors/provider.
+	ErrBusy        = errors.New("too many requests are waiting for the provider")
+	ErrCircuitOpen = errors.New("the provider is left alone after repeated failures")
 )
 
 // Error is a turn that failed. It never holds a key, and Message is bounded.

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -46,6 +47,9 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 	if m.call.turn != cs.turn || m.call.phase != sent {
 		return // late
 	}
+	if cs.leaves(c, m) {
+		return
+	}
 	cs.turn.busy--
 	cs.takeBack(c, m.call)
 	cs.releaseClock(m.call)
@@ -56,6 +60,25 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 		return
 	}
 	cs.advance(c, entries...)
+}
+
+// leaves leaves the run with the one that a call has started and that was left, and reports whether it does: the call goes on
+// with that one.
+func (cs *calls) leaves(c *actors.Context, m *toolReturned) bool {
+	if m.err == nil || m.call.child() == "" || !cs.cfg.Stored {
+		return false
+	}
+	if out, ok := errors.AsType[*OutageError](m.err); ok {
+		cs.parking.leave(m.call)
+		cs.run.outage(c, out)
+		return true
+	}
+	if refused, ok := errors.AsType[*RefusedError](m.err); ok {
+		cs.parking.leave(m.call)
+		cs.parking.start(c, refused, runlog.RunParked{Why: clip.Short(refused.Error())})
+		return true
+	}
+	return false
 }
 
 // returnedLate records a call that has returned while the run ends.

@@ -45,6 +45,13 @@ func (e *LeftError) Is(target error) bool { return target == ErrLeft }
 // Unwrap returns the cause, such as a [*JournalError] with [store.ErrFenced].
 func (e *LeftError) Unwrap() error { return e.Cause }
 
+// RefusedError reports that a run cannot be resumed. It is left as it is.
+type RefusedError struct{ Run, Why string }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the run %s cannot be resumed: %s", e.Run, e.Why)
+}
+
 // UnknownError is a call of unknown outcome, such as one whose connection
 // was lost after it had been sent.
 type UnknownError struct{ Err error }

@@ -227,6 +227,9 @@ func (b *bench) compareSpent() {
 			turn(body.Usage, body.Attempts)
 		case *runlog.ModelFailed:
 			turn(body.Usage, body.Attempts)
+			if body.Unbilled {
+				requests--
+			}
 		case *runlog.Spent:
 			add(&all, body.Usage)
 			requests++

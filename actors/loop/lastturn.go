@@ -24,20 +24,40 @@ type concluded struct{ decided }
 // begin asks the model for the last time.
 func (l *lastTurn) begin(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
 	req := window.Last(l.talk.request(l.cfg))
+	note := req.Messages[len(req.Messages)-1]
+	l.ask(c, limit, req, before, func() []runlog.Entry {
+		l.talk.Say(note)
+		return []runlog.Entry{l.limits.reached(limit, runlog.LimitWrapUp),
+			{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedLast}}}
+	})
+}
+
+// again asks for the last turn anew that was lost, if there is still room for it.
+func (l *lastTurn) again(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
+	req := *l.talk.request(l.cfg) // with the note
+	req.Tools, req.ToolChoice = nil, llm.ToolChoiceNone
+	if l.h.spend.HoldLast(l.input(&req), l.cfg.MaxTokens) != nil {
+		l.run.limited(c, limit, before...)
+		return
+	}
+	l.ask(c, limit, &req, before, func() []runlog.Entry { return nil })
+}
+
+// ask spends what is held for the last turn on a request. Says returns the events that begin it.
+func (l *lastTurn) ask(c *actors.Context, limit *budget.LimitError, req *llm.Request, before []runlog.Entry, says func() []runlog.Entry) {
 	t := new(turn)
-	if !l.h.spend.SpendLast(&t.paid, l.input(req), l.cfg.Model.Name()) {
+	input := l.input(req)
+	if !l.h.spend.SpendLast(&t.paid, input, l.cfg.Model.Name()) {
 		l.run.limited(c, limit, before...)
 		return
 	}
 	l.limit = limit
-	req = window.FitLast(req, llm.EstimateTokens(req)+t.paid.Reserved()-l.input(req))
+	req = window.FitLast(req, llm.EstimateTokens(req)+t.paid.Reserved()-input)
 	req.MaxTokens = t.paid.Output()
-	note := req.Messages[len(req.Messages)-1]
-	l.talk.Say(note)
+	before = append(before, says()...)
 	l.begins(t)
 	t.answers = true
-	l.run.begin(c, t, req, append(before, l.limits.reached(limit, runlog.LimitWrapUp),
-		runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedLast}})...)
+	l.run.begin(c, t, req, before...)
 }
 
 // look checks the last answer.

@@ -144,7 +144,7 @@ func (r *run) thinking(c *actors.Context, msg any) {
 		case m.turn != r.turn: // late: that turn has ended
 		case m.err != nil:
 			m.turn.asking = false
-			r.lostTurn(c, m.err)
+			r.lostTurn(c, m.err, spend.MayBeBilled(m.err))
 		default:
 			m.turn.asking, m.turn.guards = false, m.guards
 			r.replied(c, m.resp, m.chosen)
@@ -156,7 +156,7 @@ func (r *run) thinking(c *actors.Context, msg any) {
 // without any is the run's, once it is durable.
 func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen) {
 	t := r.turn
-	t.resp = resp
+	t.resp, r.away = resp, nil
 	r.talk.window.Measure(resp.Usage)
 	usage := t.spend.Settle()
 	mute := t.answers && transcript.WithoutCalls(resp) && resp.Text() == ""
@@ -181,11 +181,21 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	}
 }
 
-// lostTurn ends the run after a turn that has no answer.
-func (r *run) lostTurn(c *actors.Context, err error) {
-	over := r.turn.spend.Abandon(spend.MayBeBilled(err))
-	lost := r.turn.spend.Failed(err)
+// lostTurn ends the run after a turn that has no answer, or leaves it. Billed says that the last attempt may cost.
+func (r *run) lostTurn(c *actors.Context, err error, billed bool) {
+	out, t := r.outageOf(err), r.turn
+	over := error(nil)
+	if out != nil && !billed {
+		over = t.spend.Refuse()
+	} else {
+		over = t.spend.Abandon(billed)
+	}
+	lost := t.spend.Failed(err)
 	switch {
+	case out != nil && over == nil:
+		body := lost.Body.(*runlog.ModelFailed)
+		body.Lost, body.Class = true, out.Class
+		r.outage(c, out, lost)
 	case r.last.limit != nil:
 		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.last.limit, err), lost)
 	case over != nil:

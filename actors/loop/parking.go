@@ -4,6 +4,8 @@
 //	                             │                        ▲
 //	                             └── the grace is over ───┘ what is under way is left as the journal has it
 //
+// A run whose model cannot be asked leaves itself in the same way (outage.go).
+//
 // It is an end of the work and not of the run: nothing more begins, as in a run that ends. What
 // was left goes on where its events leave it, see resuming.go.
 
@@ -64,6 +66,7 @@ type parking struct {
 	on      bool
 	left    bool // the grace is over
 	parked  bool // the journal says so
+	why     runlog.RunParked
 	waiting []*actors.Reply[struct{}]
 }
 
@@ -106,8 +109,14 @@ func (p *parking) begin(c *actors.Context, m suspendRun) {
 		m.reply.Complete(struct{}{}, ErrNotWaiting)
 		return
 	}
-	p.on, p.waiting = true, append(p.waiting, m.reply)
-	p.run.leave(c)
+	p.waiting = append(p.waiting, m.reply)
+	p.start(c, ErrSuspended, runlog.RunParked{Why: ErrSuspended.Error()})
+}
+
+// start has the run left, with that error for its handle. What the journal says of it is why.
+func (p *parking) start(c *actors.Context, err error, why runlog.RunParked) {
+	p.on, p.why = true, why
+	p.run.leave(c, err)
 	if p.turn == nil {
 		return
 	}
@@ -119,10 +128,10 @@ func (p *parking) begin(c *actors.Context, m suspendRun) {
 }
 
 // leave ends the work of a run without an end of it.
-func (r *run) leave(c *actors.Context) {
-	r.out = &Outcome{State: store.Waiting, Stop: runlog.StopWaiting, Err: ErrSuspended}
+func (r *run) leave(c *actors.Context, err error) {
+	r.out = &Outcome{State: store.Waiting, Stop: runlog.StopWaiting, Err: err}
 	if o := r.opening; o != nil && o.err != nil {
-		r.opened(c, errors.Join(ErrSuspended, o.err))
+		r.opened(c, errors.Join(err, o.err))
 		return
 	}
 	r.state = (*run).leaving
@@ -179,7 +188,8 @@ func (p *parking) returned(c *actors.Context, m *toolReturned) {
 		return
 	}
 	_, unknown := errors.AsType[*UnknownError](m.err)
-	if m.err != nil && (m.call.unsent() || errors.Is(m.err, ErrSuspended) || errors.Is(m.err, ErrNotDispatched) || unknown && m.call.takesUp) {
+	_, refused := errors.AsType[*RefusedError](m.err)
+	if m.err != nil && (refused || m.call.unsent() || errors.Is(m.err, ErrSuspended) || errors.Is(m.err, ErrNotDispatched) || unknown && m.call.takesUp) {
 		p.leave(m.call)
 		return
 	}
@@ -261,7 +271,7 @@ func (p *parking) finish(c *actors.Context) {
 	}
 	p.logins.giveUpAll()
 	p.journal.WriteLast(c, journal.Batch{State: store.Waiting, Then: p.release},
-		append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}})...)
+		append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &p.why})...)
 }
 
 // release gives the lease up: another process may go on with the run.

@@ -26,8 +26,9 @@ type parts struct {
 	logins    logins
 	shutdown  shutdown
 	parking   parking
-	turn      *turn    // nil before the first
-	out       *Outcome // set once the run is ending
+	turn      *turn          // nil before the first
+	out       *Outcome       // set once the run is ending
+	away      *runlog.Outage // for which the run was left, while no answer has come since; nil else
 }
 
 // finishing reports whether nothing is recorded any more of the work under way.
@@ -49,6 +50,7 @@ type owner interface {
 	failed(c *actors.Context, err error, why ...runlog.Entry)                   // the run ends; why are the events that it follows from
 	limited(c *actors.Context, err error, why ...runlog.Entry)                  // the run ends at a limit
 	end(c *actors.Context, out Outcome, why ...runlog.Entry)                    // the run ends
-	leave(c *actors.Context)                                                    // the work on it ends, and the run does not
+	leave(c *actors.Context, err error)                                         // the work on it ends, and the run does not
+	outage(c *actors.Context, out *OutageError, entries ...runlog.Entry)        // likewise, since a model cannot be asked
 	drop(c *actors.Context, cause error)                                        // likewise, and nothing is written
 }

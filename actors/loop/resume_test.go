@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
@@ -303,3 +304,62 @@ func resumeAtEveryBoundary(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedResume: a run that cannot go on with what it is resumed with is left as it is: its question stays, nothing is decided,
+// and it goes on with the right configuration. Where its journal is not kept it fails.
+func TestRefusedResume(t *testing.T) {
+	for name, change := range map[string]func(*loop.Config){
+		"another agent":    func(cfg *loop.Config) { cfg.Agent = "another" },
+		"tools that panic": func(cfg *loop.Config) { cfg.Tools = brokenTools{} },
+	} {
+		for _, stored := range []bool{true, false} {
+			inBubble(t, func(t *testing.T, b *bench) {
+				cfg := b.askAboutWrite(time.Second)
+				run := b.start(cfg)
+				row := <-b.sink.asked
+				synctest.Wait()
+				if err := run.Suspend(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				b.finish(run)
+				wrong := b.askAboutWrite(time.Second)
+				change(wrong)
+				wrong.Stored = stored
+				b, again := b.resume(wrong)
+				out := b.finish(again)
+				refused, ok := errors.AsType[*loop.RefusedError](out.Err)
+				if !stored {
+					if ok || out.State != store.Failed {
+						t.Errorf("%s: not kept: %+v", name, out)
+					}
+					return
+				}
+				if !ok || refused.Run != "r1" || out.State != store.Waiting {
+					t.Fatalf("%s: %+v", name, out)
+				}
+				if types := b.types(); types[len(types)-1] != runlog.RunParkedType || types[len(types)-2] != runlog.RunResumedType {
+					t.Errorf("%s: the journal: %v", name, types)
+				}
+				if head, err := b.store.Run(t.Context(), "r1"); err != nil || head.State != store.Waiting || head.Leased(time.Now()) {
+					t.Errorf("%s: its row: %+v, %v", name, head, err)
+				}
+				if a, err := b.store.Ask(t.Context(), row.ID); err != nil || a.Status != store.AskPending {
+					t.Errorf("%s: its question: %+v, %v", name, a, err)
+				}
+				right := b.askAboutWrite(time.Second)
+				right.Model = llmtest.Script(llmtest.Say("ok"))
+				b, again = b.resume(right)
+				if _, err := again.Answer(t.Context(), row.ID, accept()); err != nil {
+					t.Errorf("%s: Answer: %v", name, err)
+				}
+				if out := b.finish(again); out.Text != "ok" || out.ToolCalls != 2 {
+					t.Errorf("%s: at last: %+v", name, out)
+				}
+			})
+		}
+	}
+}
+
+type brokenTools struct{}
+
+func (brokenTools) Offer(context.Context) (*loop.Offer, []runlog.Absent) { panic("broken") }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/budget"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
@@ -36,7 +37,7 @@ type resuming struct {
 func (rs *resuming) begin(c *actors.Context) {
 	s := rs.from.State
 	rs.check.repeated, rs.check.redos, rs.check.refusals, rs.check.handOffs = s.Repeats, s.Redos, s.Refusals, len(s.HandOffs)
-	rs.calls.seen = s.Seen
+	rs.calls.seen, rs.away = s.Seen, s.Outage
 	rs.recovery = &recovery{parts: rs.parts, policy: rs.from.Unknown, decidedAway: rs.from.Decided}
 	if s.Steps > 0 {
 		rs.turn = &turn{n: s.Steps}
@@ -104,7 +105,7 @@ func (rs *resuming) receive(c *actors.Context, msg any) {
 		m.err = reprice(rs.h.spend, m.cfg)
 	}
 	if m.err != nil {
-		rs.run.failed(c, fmt.Errorf("resuming the run: %w", m.err))
+		rs.refuse(c, m.err)
 		return
 	}
 	cfg, drifted := rs.from.keepTo(m.cfg, m.listed.offer)
@@ -121,6 +122,17 @@ func (rs *resuming) receive(c *actors.Context, msg any) {
 	}
 	rs.takeUpAsks(c)
 	rs.goOn(c, before)
+}
+
+// refuse leaves a run that cannot go on here, as it is: with another configuration it may. One that no other process can have
+// fails.
+func (rs *resuming) refuse(c *actors.Context, err error) {
+	if !rs.cfg.Stored {
+		rs.run.failed(c, fmt.Errorf("resuming the run: %w", err))
+		return
+	}
+	refused := &RefusedError{rs.cfg.ID, err.Error()}
+	rs.parking.start(c, refused, runlog.RunParked{Why: clip.Short(refused.Error())})
 }
 
 // takeUpAsks finds the question at a limit that is open, and withdraws those that no call waits
@@ -153,7 +165,7 @@ func (rs *resuming) takeUpAsks(c *actors.Context) {
 func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 	s := rs.from.State
 	t, limit := s.Turn, limitOf(s.Limit)
-	over := limit != nil && (s.Limit.Then == runlog.LimitStop || t != nil && t.Intent.Last && t.Failed)
+	over := limit != nil && (s.Limit.Then == runlog.LimitStop || t != nil && t.Intent.Last && t.Failed && !t.Lost)
 	if t != nil && t.Result != nil {
 		rs.turn = turnAgain(t)
 	}
@@ -162,6 +174,8 @@ func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 		rs.run.end(c, Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: rs.turn.resp.Text()}, before...)
 	case over:
 		rs.run.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: limit}, before...)
+	case limit != nil && t != nil && t.Intent.Last && t.Lost:
+		rs.last.again(c, limit, before)
 	case t == nil, t.Over, t.Result == nil:
 		rs.run.prepare(c, before...)
 	case t.Intent.Last && limit != nil:

@@ -75,7 +75,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case leaveRun:
 		r.drop(c, m.cause)
 	case wallOver:
-		r.limited(c, overLimit("wall time", r.cfg.Wall))
+		r.outOfTime(c)
 	case noteSpent:
 		if r.journal.Final() {
 			return // it is written with the end

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
@@ -24,10 +25,11 @@ type streaming struct {
 	cfg     *config
 	spend   *spend.Turn
 	turn    int
-	last    bool            // its request was not prepared
-	counted bool            // a restart has, what the retry that follows it would
-	ctx     context.Context // of the turn, while the model is asked
-	err     error           // of the stream, or of what it has brought
+	last    bool                  // its request was not prepared
+	counted bool                  // a restart has, what the retry that follows it would
+	ctx     context.Context       // of the turn, while the model is asked
+	err     error                 // of the stream, or of what it has brought
+	failed  atomic.Pointer[error] // that of the last attempt which has failed; nil before
 	watched sync.Once
 	watch   llm.Observer  // of the model's attempts; made by watched
 	around  *llm.Observer // who is told beside the sink
@@ -136,6 +138,10 @@ func (s *streaming) chose(c llm.Choice) {
 
 // countAttempt counts an attempt that has failed, if one has.
 func (s *streaming) countAttempt(err error) {
+	if err != nil {
+		failed := err // which is on the heap only then
+		s.failed.Store(&failed)
+	}
 	if err != nil && !s.counted {
 		s.again(spend.MayBeBilled(err))
 	}

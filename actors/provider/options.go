@@ -12,9 +12,9 @@ import (
 // around [actors.ErrStopped] for one that was killed.
 var (
 	// ErrBusy refuses a request because too many wait already.
-	ErrBusy = errors.New("too many requests are waiting for the provider")
+	ErrBusy = llm.ErrBusy
 	// ErrCircuitOpen refuses a request because those before it have failed in a row.
-	ErrCircuitOpen = errors.New("the provider is left alone after repeated failures")
+	ErrCircuitOpen = llm.ErrCircuitOpen
 	// ErrClosed ends a request because the group was closed.
 	ErrClosed = errors.New("the providers are closed")
 )

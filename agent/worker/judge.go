@@ -52,7 +52,10 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	var limit *agent.LimitError
 	var cancelled *agent.CancelledError
 	var journal *agent.JournalError
+	var away *agent.OutageError
 	switch {
+	case errors.As(m.err, &away): // the attempt that follows ends its run
+		j.failed(c, result, m.err)
 	case errors.Is(m.err, agent.ErrSuspended):
 		j.leaveWaiting(c)
 	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):

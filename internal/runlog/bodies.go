@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/llm"
@@ -39,6 +40,11 @@ type (
 	// RunParked is the body of run.parked: the run waits without a process.
 	RunParked struct {
 		Why string `json:"why"`
+		// Class is that of an outage, see [llm.Outage]; empty for any other reason. It lasts since Since, and the run
+		// need not be resumed before Wake.
+		Class string    `json:"class,omitempty"`
+		Since time.Time `json:"since,omitzero"`
+		Wake  time.Time `json:"wake,omitzero"`
 	}
 	// RunEnding is the body of run.ending: how the run ends was decided, and it has to wait for what is still under way.
 	// Nothing begins any more, also where another process goes on with it.
@@ -114,8 +120,12 @@ type (
 		Attempts int    `json:"attempts,omitzero"` // requests to the model; zero is one
 		Error    string `json:"error"`
 		// Lost says that the turn is asked again under the same number: its process ended, and Usage
-		// is all that was held for it, or the run was suspended.
+		// is all that was held for it, or the run was suspended, or left because of an outage.
 		Lost bool `json:"lost,omitzero"`
+		// Class is that of an outage, see [llm.Outage]; empty for any other reason.
+		Class string `json:"class,omitempty"`
+		// Unbilled says that no request counts: the provider has refused all of them.
+		Unbilled bool `json:"unbilled,omitzero"`
 	}
 	// Spent is the body of spent, one request to a model. Together with those of
 	// model.result and model.failed, and what the runs that were started have spent, the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -100,6 +101,9 @@ func teamText(body any) string {
 	case *RunEnding:
 		return strings.TrimSpace(fmt.Sprintf("%s (%s) %s", b.State, b.Stop, b.Error))
 	case *RunParked:
+		if !b.Wake.IsZero() {
+			return fmt.Sprintf("%s; not before %s", b.Why, b.Wake.Format(time.RFC3339))
+		}
 		return b.Why
 	case *RunDrifted:
 		return strings.Join(b.What, "; ")

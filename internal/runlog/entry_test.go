@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/llm"
@@ -18,7 +19,7 @@ func samples() map[string]any {
 		ToolsListedType:      &ToolsListed{Tools: []ToolRef{{"t", "s", "h"}}, Absent: []Absent{{"x", "down"}}},
 		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9, Held: budget.Amount{Tokens: 20, Cost: 7, ModelCalls: 1, Steps: 1}, Last: true},
 		store.ModelResult:    &ModelResult{Turn: 1, Message: llm.Assistant("hello"), Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}},
-		ModelFailedType:      &ModelFailed{Turn: 1, Usage: Usage{Input: 1, Estimated: true}, Attempts: 2, Error: "down"},
+		ModelFailedType:      &ModelFailed{Turn: 1, Usage: Usage{Input: 1, Estimated: true}, Attempts: 2, Error: "down", Lost: true, Class: "server", Unbilled: true},
 		SpentType:            &Spent{What: SpentSampling, Server: "s", Model: "m", Usage: Usage{Input: 1, Output: 2, Cost: 3}},
 		store.ToolIntent:     &ToolIntent{Turn: 1, CallID: "c", Tool: "t", Arguments: []byte(`{"a":1}`)},
 		store.ToolDispatched: &ToolDispatched{Turn: 1, CallID: "c"},
@@ -28,7 +29,7 @@ func samples() map[string]any {
 		store.AskSettled:     &AskSettled{Status: store.AskAccepted, By: "ada", Scope: "once"},
 		RunEndingType: &RunEnding{State: store.Failed, Stop: StopFailed, Text: "t", Structured: []byte(`{}`), Error: "e", Unknown: true,
 			Limit: &LimitReached{Limit: "cost", Max: "1", Then: LimitStop}, Guard: &GuardActed{Guard: "g", Point: "p", Action: GuardStopped}},
-		RunParkedType:    &RunParked{Why: "it was suspended"},
+		RunParkedType:    &RunParked{Why: "it was suspended", Class: "server", Since: time.Unix(1, 0).UTC(), Wake: time.Unix(2, 0).UTC()},
 		RunResumedType:   &RunResumed{Owner: "o", Program: "p", Drift: true, Open: []string{"k"}},
 		RunDriftedType:   &RunDrifted{Policy: DriftContinue, What: []string{"w"}, Tools: []string{"t"}},
 		RunForkedType:    &RunForked{From: "r", At: 7, Program: "p", Results: []string{"k"}, Prompt: true, Said: true},

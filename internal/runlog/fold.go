@@ -38,6 +38,9 @@ type State struct {
 	Calls   []*CallState
 	Asks    []*Question
 
+	Outage   *Outage // since when the model cannot be asked; nil unless the run was left for that, and no answer has come since
+	Progress int64   // number of the last answer of the model, result of a call that was made, or decision on a question
+
 	Steps     int // turns begun
 	ToolCalls int
 	Usage     Usage         // of the run's own turns
@@ -55,7 +58,16 @@ type State struct {
 	asks  map[string]*Question
 	holds int // of the wall clock
 
+	resumed     int64         // number of the last run.resumed
+	resumedWall time.Duration // the wall time then
+
 	refused *GuardActed // the answer that comes next
+}
+
+// Outage is a time in which the provider of the model cannot be asked.
+type Outage struct {
+	Since time.Time
+	Class string // see [llm.Outage]
 }
 
 // TurnState is one turn of the model.
@@ -64,6 +76,7 @@ type TurnState struct {
 	Intent  ModelIntent
 	Result  *ModelResult // nil while it is open, and of one that failed
 	Failed  bool
+	Lost    bool         // and it is asked again
 	Refused *GuardActed  // by a guard; nil for an answer that was not refused
 	Calls   []*CallState // that are decided
 	Over    bool         // what follows the turn has begun
@@ -161,6 +174,7 @@ func (s *State) Add(e *Entry) {
 		s.begin(b)
 	case *ModelResult:
 		s.result(b)
+		s.Progress, s.Outage = e.Seq, nil
 	case *ModelFailed:
 		s.failed(b)
 	case *Spent:
@@ -171,12 +185,19 @@ func (s *State) Add(e *Entry) {
 		if q := s.asks[e.Key]; q != nil {
 			q.Settled = b
 		}
+		if b.Status != store.AskCancelled { // a question that was withdrawn may be asked again
+			s.Progress = e.Seq
+		}
 	case *Tainted:
 		s.Seen = b.Seen
 	case *StopMet:
 		s.StopMet = b
 	case *RunFinished:
 		s.finished(b)
+	case *RunParked:
+		s.parked(e, b)
+	case *RunResumed:
+		s.resumed, s.resumedWall = e.Seq, s.Wall
 	case *RunEnding:
 		if s.Ending == nil { // the first reason counts
 			s.Ending = b
@@ -221,6 +242,9 @@ func (s *State) addCall(e *Entry) {
 			s.countCall(-1)
 		}
 		c.Tool, c.Server, c.Done, c.Made, c.NoRoom = b.Tool, b.Server, true, b.Made, b.NoRoom
+		if b.Made {
+			s.Progress = e.Seq
+		}
 		c.Shown = s.shown(b.CallID, b.Result)
 		toolresult.Warn(c.Shown, b.Repeated)
 	case *ToolUnknown:
@@ -339,23 +363,49 @@ func (s *State) result(b *ModelResult) {
 			t.wanted = append(t.wanted, use)
 		}
 	}
-	s.charge(b.Usage, b.Attempts, 1)
+	s.charge(b.Usage, max(b.Attempts, 1), 1)
 }
 
 func (s *State) failed(b *ModelFailed) {
-	steps := 1
-	if s.Turn != nil {
-		s.Turn.Failed = true
+	steps, calls := 1, max(b.Attempts, 1)
+	if b.Unbilled {
+		calls = 0
+	}
+	if t := s.Turn; t != nil {
+		t.Failed, t.Lost = true, b.Lost
+		if b.Class != "" && t.Intent.WallLeftMS != 0 { // the wait for the provider counts against no limit
+			s.Wall = time.Duration(t.Intent.WallLeftMS) * time.Millisecond
+		}
 	}
 	if b.Lost { // it is asked again, as the same turn
 		steps, s.Steps = 0, b.Turn-1
 	}
-	s.charge(b.Usage, b.Attempts, steps)
+	s.charge(b.Usage, calls, steps)
 }
 
-func (s *State) charge(u Usage, attempts, steps int) {
+// parked takes in that no process works on the run any more. Where nothing came of the time since it was resumed, but that
+// there is an outage still, that time counts against no limit.
+func (s *State) parked(e *Entry, b *RunParked) {
+	if b.Class == "" {
+		return
+	}
+	since := b.Since
+	switch {
+	case !since.IsZero():
+	case s.Outage != nil:
+		since = s.Outage.Since
+	default:
+		since = e.Time
+	}
+	s.Outage = &Outage{Since: since, Class: b.Class}
+	if s.resumed > s.Progress {
+		s.Wall = s.resumedWall
+	}
+}
+
+func (s *State) charge(u Usage, calls, steps int) {
 	s.Usage = s.Usage.Plus(u)
-	s.Spent = s.Spent.Plus(budget.Amount{Tokens: u.Total(), Cost: u.Cost, ModelCalls: max(attempts, 1), Steps: steps})
+	s.Spent = s.Spent.Plus(budget.Amount{Tokens: u.Total(), Cost: u.Cost, ModelCalls: calls, Steps: steps})
 }
 
 func (s *State) countCall(n int) {

@@ -18,11 +18,7 @@ import (
 const defaultLease = time.Minute
 
 // Refusal reports that a run cannot go on. The run is as it was.
-type Refusal struct{ Run, Why string }
-
-func (e *Refusal) Error() string {
-	return fmt.Sprintf("the run %s cannot be resumed: %s", e.Run, e.Why)
-}
+type Refusal = loop.RefusedError
 
 // Claimer claims runs for a runtime.
 type Claimer struct {
@@ -69,9 +65,9 @@ func (cl *Claimer) fold(ctx context.Context, t *Tree, p Policies) (err error) {
 	}
 	switch began := t.State.Started; {
 	case began == nil || len(began.Input) == 0:
-		return &Refusal{t.Head.ID, "its journal does not say what it began with"}
+		return &Refusal{Run: t.Head.ID, Why: "its journal does not say what it began with"}
 	case began.Fork != "" && t.State.Forked == nil:
-		return &Refusal{t.Head.ID, fmt.Sprintf("it is a fork of the run %s that was not copied whole: fork that run again", began.Fork)}
+		return &Refusal{Run: t.Head.ID, Why: fmt.Sprintf("it is a fork of the run %s that was not copied whole: fork that run again", began.Fork)}
 	}
 	if t.Decided, err = cl.decided(ctx, t.State); err != nil {
 		return err

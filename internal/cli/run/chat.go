@@ -228,6 +228,9 @@ func (c *chat) turn(ctx context.Context, prompt string) error {
 		c.env.Note("%v", errTurnCancelled)
 		return errTurnCancelled
 	}
+	if left := leftError(c.env, run.ID(), err); left != nil {
+		return left
+	}
 	return runError(cmp.Or(err, watchErr))
 }
 

@@ -163,11 +163,27 @@ func show(ctx context.Context, e *env.Env, o *setup.Opened, run *agent.Run, f *r
 	if waiting != nil {
 		return env.ExitWith(env.ExitWaiting, errors.New(nextStep(e, run.ID(), f.runID != "", waiting)))
 	}
+	if left := leftError(e, run.ID(), runErr); left != nil {
+		return left
+	}
 	if errors.Is(runErr, agent.ErrSuspended) {
 		return env.ExitWith(env.ExitWaiting, fmt.Errorf("run %s waits for a human, and no process works on it: answer what it asks "+
 			"(see troupe inbox), then: troupe runs resume %[1]s", run.ID()))
 	}
 	return runError(cmp.Or(runErr, err))
+}
+
+// leftError is the error of a run whose model cannot be asked at the moment, with what to do about it; nil for any other.
+func leftError(e *env.Env, run string, err error) error {
+	var away *agent.OutageError
+	if !errors.As(err, &away) {
+		return nil
+	}
+	if e.NoStore {
+		return runError(fmt.Errorf("run %q: asking the model: %w", run, away.Err))
+	}
+	return runError(fmt.Errorf("%w\n  It is the provider's state (%s). To go on with the run where it is, once the model can be asked again: troupe runs resume %s",
+		err, away.Class, run))
 }
 
 func startError(err error) error {
@@ -187,7 +203,14 @@ func runError(err error) error {
 		limit  *agent.LimitError
 		signal *env.SignalError
 		past   *agent.RunError
+		away   *agent.OutageError
 	)
+	if errors.As(err, &away) { // its class counts, and not that the run waits
+		if env.Unreachable(away.Err) {
+			code = env.ExitUnreachable
+		}
+		return env.ExitWith(code, err)
+	}
 	switch {
 	case errors.As(err, &signal):
 		code = signal.Code()

@@ -135,6 +135,29 @@ func (t *Turn) Abandon(billed bool) error {
 	return t.refused
 }
 
+// Refuse gives back a turn that has not completed, and whose last attempt the provider has refused: it cost nothing, and
+// counts as none. The error is that of an attempt that there was no room for.
+func (t *Turn) Refuse() error {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	switch {
+	case t.done:
+	case t.begun:
+		t.abandoned(true)
+	default:
+		t.done, t.of.turn = true, nil
+		t.hold.Release()
+	}
+	return t.refused
+}
+
+// Silent reports whether the attempt under way has not said anything.
+func (t *Turn) Silent() bool {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	return !t.begun && !t.done
+}
+
 // abandoned is called under the lock.
 func (t *Turn) abandoned(billed bool) {
 	if t.done {
@@ -158,7 +181,7 @@ func (t *Turn) Failed(err error) runlog.Entry {
 
 // failure is called under the lock.
 func (t *Turn) failure(err error) runlog.Entry {
-	body := &runlog.ModelFailed{Turn: t.n, Usage: t.lost, Attempts: repeats(t.charged)}
+	body := &runlog.ModelFailed{Turn: t.n, Usage: t.lost, Attempts: repeats(t.charged), Unbilled: t.charged == 0}
 	if err != nil {
 		body.Error = clip.Short(err.Error())
 	}
