@@ -375,8 +375,9 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 	asked := a.asked(o)
 	rec.servers = asked.servers
 	newScope(run, a, from, asked).fill(own)
-	if ends := o.job.Ends; ends != nil {
-		own.EndsJob = func(out *loop.Outcome) *store.JobUpdate { return ends(resultOfRun(run.id, out)) }
+	if job := &o.job; job.ID != "" {
+		own.Job, own.Owner, own.Epoch, own.Lease, own.Held = job.ID, job.Owner, job.Epoch, job.Lease, !o.claimed
+		own.EndsJob = func(out *loop.Outcome) *store.JobUpdate { return job.Ends(resultOfRun(run.id, out)) }
 	}
 	run.trace(ctx, a, own)
 	run.loop, err = a.runs.New(*own)

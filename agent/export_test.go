@@ -17,6 +17,9 @@ func (r *Run) Below() []*Run { return r.record.under() }
 // Poison makes the actor panic that all runs are children of.
 func (rt *Runtime) Poison() { rt.agents.Send(cancelStart{}) }
 
+// MarshalResult encodes a result for a job.
+var MarshalResult = marshalResult
+
 // Identity and HashOf are what runs are told apart by.
 var (
 	Identity = identity

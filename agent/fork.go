@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/agent/internal/jobhook"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -75,23 +77,35 @@ func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions)
 	if err != nil {
 		return nil, err
 	}
+	if o.keep {
+		f.Nonce, f.Asks = "", strings.TrimPrefix(hashOf(o.ID), "sha256:")[:8] // the same each time: it may be written in parts
+	}
 	entries, asks, err := f.Events(entries)
 	if err != nil {
 		return nil, &NotResumableError{id, err.Error()}
 	}
-	head := store.Run{ID: o.ID, Agent: from.Agent, Title: from.Title, InputHash: from.InputHash}
+	head := store.Run{ID: o.ID, Agent: from.Agent, Title: from.Title, InputHash: from.InputHash, Job: o.job.ID, Epoch: o.job.Epoch}
+	owner := cmp.Or(o.job.Owner, rt.claims.Owner)
 	claimed := time.Now()
-	if head, err = runlog.Write(ctx, rt.store, head, rt.claims.Owner, rt.claims.LeaseTime(), entries, asks); err != nil {
+	if head, err = runlog.Write(ctx, rt.store, head, owner, rt.claims.LeaseTime(), entries, asks); err != nil {
 		return nil, err
 	}
-	again := ResumeOptions{Drift: AdoptDrift, Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler}
+	again := ResumeOptions{Drift: AdoptDrift, Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, job: o.job}
+	var tree *claims.Tree
+	if job := &o.job; job.ID != "" {
+		tree, err = rt.claims.Hold(ctx, o.ID, job.Owner, job.Epoch, job.Lease, rt.policies(again))
+	} else {
+		tree, err = rt.claims.Take(ctx, head, claimed, rt.policies(again))
+	}
 	var run *Run
-	tree, err := rt.claims.Take(ctx, head, claimed, rt.policies(again))
 	if err == nil {
 		run, err = rt.goOn(ctx, a, tree, again)
 	}
-	if err != nil {
-		return nil, errors.Join(err, rt.store.Delete(context.WithoutCancel(ctx), o.ID))
+	if err != nil && o.job.ID == "" {
+		err = errors.Join(err, rt.store.Delete(context.WithoutCancel(ctx), o.ID))
+	}
+	if err != nil { // that of a job stays, for it to go on
+		return nil, err
 	}
 	return run, nil
 }

@@ -44,7 +44,7 @@ func (s *scene) journal(typ, key string, body any) {
 		s.t.Fatal(err)
 	}
 	now := store.Clock(time.Now())
-	seq, err := s.mem.Append(context.Background(), store.Append{Run: "r", Epoch: 1, After: store.Unchecked,
+	seq, err := s.mem.Append(context.Background(), store.Append{Run: "r", Owner: "o", Epoch: 1, After: store.Unchecked,
 		Events: []store.Event{{Time: now, Type: typ, Key: key, Body: raw}}})
 	if err != nil {
 		s.t.Fatal(err)

@@ -11,10 +11,12 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // Result is the result of a run, also of one that failed.
@@ -54,6 +56,44 @@ const (
 func resultOfRun(id string, out *loop.Outcome) *Result {
 	return &Result{RunID: id, Text: out.Text, Structured: out.Structured, StopReason: StopReason(out.Stop),
 		Usage: Usage(out.Usage), Steps: out.Steps, ToolCalls: out.ToolCalls, Spent: Spent(out.Spent)}
+}
+
+// encodeResult encodes a result for a job. A result that is too large for a job is in its run's journal
+// only.
+func encodeResult(res *Result) json.RawMessage {
+	if res == nil {
+		return nil
+	}
+	raw, err := marshalResult(res)
+	if err == nil && len(raw) > store.MaxBody {
+		short := *res
+		short.Text, short.Structured = "", nil
+		raw, err = marshalResult(&short)
+	}
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// marshalResult is [jsonx.Marshal], without reflection: each job has a result.
+func marshalResult(res *Result) ([]byte, error) {
+	a := jsonx.Appender{Buf: make([]byte, 0, len(res.Text)+len(res.Structured)+256)}
+	usage, spent := runlog.Usage(res.Usage), budget.Amount(res.Spent)
+	a.Open('{')
+	a.Text("runId", res.RunID)
+	a.SomeText("text", res.Text)
+	a.SomeValue("structured", res.Structured)
+	a.Text("stopReason", string(res.StopReason))
+	runlog.AppendUsage(&a, &usage)
+	a.Int("steps", int64(res.Steps))
+	a.Int("toolCalls", int64(res.ToolCalls))
+	runlog.AppendAmount(&a, "spent", &spent)
+	a.Close('}')
+	if a.Bad {
+		return jsonx.Marshal(res) // for its error
+	}
+	return a.Buf, nil
 }
 
 // fence matches the fence that models like to put around JSON: three marks, a name of the

@@ -41,7 +41,8 @@ type ResumeOptions struct {
 	// in run.drifted.
 	Drift DriftPolicy
 
-	job jobhook.Job[Result] // as in [RunOptions]
+	job     jobhook.Job[Result] // as in [RunOptions]
+	claimed bool
 }
 
 // DriftPolicy says how a run goes on whose agent or tools are not as it has recorded them.
@@ -134,13 +135,31 @@ func (rt *Runtime) resume(ctx context.Context, id string, o ResumeOptions) (*Run
 	if err != nil {
 		return nil, err
 	}
-	tree, err := rt.claims.Claim(ctx, id, rt.policies(o))
+	tree, err := rt.claim(ctx, id, &o)
 	if errors.Is(err, store.ErrFinished) {
 		return found, nil
 	} else if err != nil {
 		return nil, err
 	}
 	return rt.goOn(ctx, a, tree, o)
+}
+
+// claim claims a run that goes on, unless the caller has the lease of its job already. The job of a run that is claimed
+// here ends with it.
+func (rt *Runtime) claim(ctx context.Context, id string, o *ResumeOptions) (*claims.Tree, error) {
+	if job := &o.job; job.ID != "" {
+		return rt.claims.Hold(ctx, id, job.Owner, job.Epoch, job.Lease, rt.policies(*o))
+	}
+	tree, err := rt.claims.Claim(ctx, id, rt.policies(*o))
+	if err == nil && tree.Head.Job != "" {
+		head := &tree.Head
+		lease := store.JobLease{ID: head.Job, Epoch: head.Epoch}
+		o.claimed = true
+		o.job = jobhook.Job[Result]{ID: head.Job, Owner: head.Owner, Epoch: head.Epoch, Lease: rt.claims.LeaseTime(), Ends: func(res *Result) *store.JobUpdate {
+			return &store.JobUpdate{JobLease: lease, Owner: head.Owner, State: store.JobDone, Result: encodeResult(res)}
+		}}
+	}
+	return tree, err
 }
 
 // policies are those of a run that goes on.
@@ -183,7 +202,7 @@ func (a *Agent) resumed(ctx context.Context, re *claims.Tree, o ResumeOptions, f
 		}
 		run.below.Store(child.Head.ID, child)
 	}
-	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, job: o.job}, from); err != nil {
+	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, job: o.job, claimed: o.claimed}, from); err != nil {
 		return nil, err
 	}
 	if err := a.stopOnDrift(ctx, re, own.Tools); err != nil {

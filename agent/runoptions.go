@@ -39,7 +39,8 @@ type RunOptions struct {
 	// prompt continues. Nil begins a new one.
 	History []llm.Message
 
-	job jobhook.Job[Result] // whose attempt it is; the zero value is none
+	job     jobhook.Job[Result] // whose attempt it is; the zero value is none
+	claimed bool                // its lease is the run's: no worker holds it
 }
 
 func init() {
@@ -51,6 +52,7 @@ func init() {
 		Resumes: func(o *ResumeOptions, job jobhook.Job[Result]) { o.job = job },
 		Forks:   func(o *ForkOptions, job jobhook.Job[Result]) { o.job, o.keep = job, true },
 		Leave:   func(run *Run, cause error) { run.leave(cause) },
+		Encode:  encodeResult,
 	})
 }
 

@@ -143,6 +143,7 @@ func (s *scope) fill(own *loop.Own) {
 	if s.from == nil {
 		return
 	}
+	s.from.by.run.loop.Below(own)
 	own.Origin.Parent, own.Origin.Budget = s.from.by.run.id, s.from.call.Budget()
 	own.Wall = s.agent.cfg.Limits.Wall
 	if left := s.from.call.Left(); own.Wall == 0 || own.Wall > left {

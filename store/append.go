@@ -9,17 +9,20 @@ const Unchecked int64 = -1
 // Append is what [Journal.Append] adds to a run. Without events and state it
 // only checks that the run may be written to.
 type Append struct {
-	Run   string
-	Owner string // who appends: the owner of the lease on the run's tree
-	Epoch int64  // of that lease
+	Run string
+
+	// Owner and Epoch are those of the lease on the run's tree, which the caller holds.
+	Owner string
+	Epoch int64
 
 	// After is the number of the run's last event as the caller knows it, zero for
 	// a run without events. Where the run stands elsewhere nothing is written: see
 	// [Journal.Append]. [Unchecked] does without.
 	After int64
 
-	// State the run has afterwards; "" leaves it. A state that ends the run
-	// also ends its lease.
+	// State the run has afterwards; "" leaves it. A state that ends the root of a tree
+	// also ends the tree's lease. A job whose attempt that run was, and that Job does not end, then waits without
+	// an owner and is due at once, for a worker to end it as the run has ended.
 	State RunState
 
 	// Summary replaces that of the run; "" leaves it.
@@ -35,8 +38,8 @@ type Append struct {
 	Asks   []Ask
 	Settle []Settlement
 
-	// Job ends the job whose attempt the run is, in the same transaction; nil for none. If its
-	// lease is no longer held, or there is no such job, the rest is written without it: see
+	// Job ends the job whose attempt the run is, in the same transaction; nil for none. If the lease that
+	// it names is not held, or there is no such job, the rest is written without it: see
 	// [JobUpdate].Ended, or read the job.
 	Job *JobUpdate
 }
@@ -67,6 +70,9 @@ func (a Append) Repeats(found []Event) bool {
 // Check reports the first rule that a breaks.
 func (a Append) Check() error {
 	if err := CheckID("append.Run", a.Run); err != nil {
+		return err
+	}
+	if err := CheckID("append.Owner", a.Owner); err != nil {
 		return err
 	}
 	if a.State != "" && !a.State.known() {

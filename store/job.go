@@ -70,7 +70,7 @@ type Job struct {
 	State    JobState `json:"state"`
 	Attempts int      `json:"attempts"`          // runs begun
 	Failures int      `json:"failures,omitzero"` // of them, those that failed
-	Losses   int      `json:"losses,omitzero"`   // of them, those whose worker was lost while they ran
+	Losses   int      `json:"losses,omitzero"`   // workers that were lost while it ran, since it last came further
 	Run      string   `json:"run,omitempty"`     // of the newest attempt
 	// From is the run that an attempt goes on from, as a fork that keeps its keys and what it has spent: the next
 	// attempt of a job that is queued, else the newest one. Empty for one that begins anew.
@@ -162,7 +162,7 @@ type JobUpdate struct {
 	Owner string
 
 	// State is the one the job has afterwards; "" leaves it. Queued and those that
-	// end a job end its lease too.
+	// end a job end its lease too. A job that is queued after a failure (Failed) goes on from its Run: see [Job].From.
 	State JobState
 	// Release ends the lease in any case: no worker holds a job that waits.
 	Release bool
@@ -172,11 +172,11 @@ type JobUpdate struct {
 	// Progress is how far the run had come when its worker was lost, as the number of an event; zero where that is
 	// not known.
 	Progress int64
-	// NotBefore is when a job that is queued again is due; zero is at once.
+	// NotBefore is when a job that is queued again, or released in the state waiting, is due; zero is at once, or with
+	// Waits once one of them is decided. In any case that is a second from now at the earliest.
 	NotBefore time.Time
 	// Waits are the questions that a job waits for which is released in the state waiting, at most
-	// [MaxWaits]: it is given out again once one of them is decided or has expired. Without any
-	// that is at once.
+	// [MaxWaits]: it is given out again once one of them is decided or has expired, also before NotBefore.
 	Waits  []string
 	Result json.RawMessage // nil leaves it
 	Error  string          // replaces the one before; cut to [MaxText] by the caller

@@ -26,13 +26,57 @@ func (j *Job) Claim(owner string, now time.Time, ttl time.Duration) bool {
 	case j.State == JobQueued && now.Before(j.Due()), j.State == JobWaiting && j.Owner == "" && now.Before(j.NotBefore):
 		return false
 	case j.State == JobQueued:
-		j.State, j.Attempts, j.Updated = JobRunning, j.Attempts+1, now
+		j.State, j.Attempts, j.Progress, j.Updated = JobRunning, j.Attempts+1, 0, now
 		j.Run = j.RunID(j.Attempts)
 	default:
 		j.Lost = true
 	}
 	j.Owner, j.Epoch, j.Lease = owner, j.Epoch+1, now.Add(ttl)
 	return true
+}
+
+// Leases reports whether the lease of the tree with that root is j's: j has not ended, and the root is its newest attempt.
+func (j *Job) Leases(root string) bool { return !j.State.Ended() && j.Run == root && root != "" }
+
+// TakeUp leases j to owner by its run, which is claimed, and reports whether that can be done: see [Leases].Claim.
+func (j *Job) TakeUp(owner string, now time.Time, ttl time.Duration) bool {
+	if j.Owner != owner && j.Held(now) {
+		return false
+	}
+	if j.State != JobRunning {
+		j.State, j.Updated = JobRunning, now
+	}
+	j.Owner, j.Epoch, j.Lease = owner, j.Epoch+1, now.Add(ttl)
+	return true
+}
+
+// LeaveRun releases j by its run, which is released; asks are the pending ones of the run's tree: see [Leases].Release.
+func (j *Job) LeaveRun(asks []Ask, now time.Time) {
+	var u JobUpdate
+	u.Until(asks, now)
+	j.leave(now)
+	j.rest(u.NotBefore, now)
+}
+
+// RunEnded releases j, which goes on as its run has ended: see [Append].State.
+func (j *Job) RunEnded(now time.Time) {
+	j.leave(now)
+	j.NotBefore = time.Time{}
+}
+
+func (j *Job) leave(now time.Time) {
+	j.State, j.Owner, j.Lease, j.Updated = JobWaiting, "", time.Time{}, now
+}
+
+// restTime is the least time between a job's release and its next claim: one that each worker gives back would
+// keep all of them, and the disk, busy.
+const restTime = time.Second
+
+// rest sets when a job that has been released is due.
+func (j *Job) rest(notBefore, now time.Time) {
+	if j.NotBefore = Clock(notBefore); j.Cancelling || j.NotBefore.Before(now.Add(restTime)) {
+		j.NotBefore = now.Add(restTime)
+	}
 }
 
 // Update applies u: see [Jobs].UpdateJob.
@@ -53,13 +97,15 @@ func (j *Job) Update(u JobUpdate, now time.Time) error {
 		j.Failures++
 	}
 	if u.Lost {
-		j.Losses++
+		if j.Losses++; u.Progress > j.Progress {
+			j.Losses, j.Progress = 1, u.Progress
+		}
 	}
 	if len(u.Result) > 0 {
 		j.Result = u.Result
 	}
-	if u.State == JobQueued || u.Release && j.State == JobWaiting && !j.Cancelling {
-		j.NotBefore = Clock(u.NotBefore)
+	if u.State == JobQueued || u.Release && j.State == JobWaiting {
+		j.rest(u.NotBefore, now)
 	}
 	if u.Release || u.State == JobQueued || u.State.Ended() {
 		j.Owner, j.Lease = "", time.Time{}
@@ -93,10 +139,10 @@ func (j *Job) Cancel(now time.Time) error {
 	return nil
 }
 
-// Wake has a job that waits without a worker given out at once.
+// Wake has a job that waits without a worker given out, a second after its release at the earliest.
 func (j *Job) Wake() {
-	if j.State == JobWaiting && j.Owner == "" {
-		j.NotBefore = time.Time{}
+	if at := j.Updated.Add(restTime); j.State == JobWaiting && j.Owner == "" && j.NotBefore.After(at) {
+		j.NotBefore = at
 	}
 }
 
@@ -106,11 +152,14 @@ const never = 100 * 366 * 24 * time.Hour
 // Until sets NotBefore of an update that releases a job that waits, by its questions as they
 // are. One that the store does not have is decided.
 func (u *JobUpdate) Until(asks []Ask, now time.Time) {
+	until := u.NotBefore
 	u.NotBefore = time.Time{}
 	if len(asks) == 0 || len(asks) < len(u.Waits) {
 		return
 	}
-	until := now.Add(never)
+	if until.IsZero() {
+		until = now.Add(never)
+	}
 	for _, a := range asks {
 		if a.Seen(now).Status != AskPending {
 			return
@@ -122,7 +171,7 @@ func (u *JobUpdate) Until(asks []Ask, now time.Time) {
 	u.NotBefore = until
 }
 
-// Retry queues j again: see [Jobs].RetryJob.
+// Retry queues j again: see [Jobs].RetryJob. Its store then has it go on from its run: see [Job].GoOn.
 func (j *Job) Retry(now time.Time, fromStart bool) error {
 	switch {
 	case j.State == JobDone:
@@ -132,12 +181,19 @@ func (j *Job) Retry(now time.Time, fromStart bool) error {
 	case !j.State.Ended() && (j.Owner != "" || j.Cancelling):
 		return &InvalidError{"job", "is being worked on"}
 	}
-	if j.From = j.Run; fromStart {
+	if fromStart {
 		j.From = ""
 	}
 	j.State, j.Failures, j.Losses, j.Result, j.Error, j.Cancelling, j.Untold = JobQueued, 0, 0, nil, "", false, false
 	j.NotBefore, j.Expires, j.Updated = time.Time{}, time.Time{}, now
 	return nil
+}
+
+// GoOn has the next attempt of j go on from its run. Of a run that was never recorded there is nothing to go on from.
+func (j *Job) GoOn(recorded bool) {
+	if recorded {
+		j.From = j.Run
+	}
 }
 
 // ClaimNotification marks the end of the job as announced: see [Jobs].ClaimNotification.

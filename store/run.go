@@ -43,6 +43,8 @@ type Run struct {
 	Updated time.Time `json:"updated"` // of the last create or append
 	Seq     int64     `json:"seq"`     // number of the last event; zero for none
 
+	// These are the lease of the run's tree: that of its job, while the job has not ended and the root is its
+	// newest attempt, else the root's own. A run that has ended has no owner; its Epoch is that under which it ended.
 	Owner   string    `json:"owner,omitempty"` // the holder of the lease; empty for none
 	Epoch   int64     `json:"epoch"`           // raised by every claim
 	Expires time.Time `json:"expires,omitzero"`
@@ -51,9 +53,9 @@ type Run struct {
 // Leased reports whether the run has an unexpired lease at that time.
 func (r Run) Leased(now time.Time) bool { return r.Owner != "" && now.Before(r.Expires) }
 
-// HeldByOther reports whether the run has not ended and was claimed last by another than owner.
-func (r Run) HeldByOther(owner string) bool {
-	return !r.State.Ended() && r.Owner != "" && r.Owner != owner
+// HeldBy reports whether the lease of a run that has not ended is that of owner under this epoch, expired or not.
+func (r Run) HeldBy(owner string, epoch int64) bool {
+	return !r.State.Ended() && r.Owner != "" && r.Owner == owner && r.Epoch == epoch
 }
 
 // Cursor is where the page after r begins: see [Query.After].

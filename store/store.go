@@ -3,8 +3,9 @@
 //
 //   - [Journal]: runs and their events, append-only. The state of a run is a
 //     fold of its events.
-//   - [Leases]: the right to append to a run. Each claim raises the run's epoch, and
-//     every append is conditional on it, so a writer that lost its lease without
+//   - [Leases]: the right to append to the runs of a tree: a run with those that it has started, and that these have. A
+//     tree has one lease; that of a tree whose root is the attempt of a job is the job's. Each claim raises
+//     the epoch, and every append is conditional on owner and epoch, so a writer that lost its lease without
 //     noticing is fenced off.
 //   - [Asks]: questions that wait for a human, decided exactly once.
 //   - [Approvals]: recorded consent to start a configured server.
@@ -43,23 +44,27 @@ import (
 
 // Journal holds runs and their events.
 type Journal interface {
-	// Create records a new run with its first events, leased to owner for ttl.
-	// Of r it takes ID, Agent, Parent, Title, Summary, State ("" means
-	// [Running]) and InputHash; the rest is set by the store. The run's epoch is
-	// 1, or higher in a store from which runs have been deleted.
+	// Create records a new run with its first events.
+	// Of r it takes ID, Agent, Parent, Job, Epoch, Title, Summary, State ("" means
+	// [Running]) and InputHash; the rest is set by the store.
+	//
+	// A run without Parent and Job is the root of a tree that is leased to owner for ttl. Its epoch is
+	// 1, or higher in a store from which runs have been deleted. The same is one whose Parent is not in the store.
+	// One with Job is the newest attempt of that job (its Run), and one with Parent is a part of its parent's tree: for
+	// either owner has to hold the lease under r.Epoch. It stays as it is: Expires of the run that is returned
+	// says how much longer than Created it lasts. [ErrFenced] if owner does not hold it, or the parent has ended.
 	//
 	// A run of that ID gives [ErrExists] and is returned as it is, so that a
-	// caller can compare InputHash and tell a repeat from a clash. [ErrFenced] if
-	// another owner than this one has the run Parent: it is that one's to start runs for it.
+	// caller can compare InputHash and tell a repeat from a clash.
 	Create(ctx context.Context, r Run, owner string, ttl time.Duration, first ...Event) (Run, error)
 
 	// Append adds events to a run and opens and settles its asks, all or none, and
 	// returns the number of the last event. Errors: [ErrNotFound]; [ErrFinished] if
-	// the run has ended; [ErrFenced] if a.Epoch is not the run's, or its lease was
-	// released; [ErrConflict] if a.After is not the number of the run's last event.
+	// the run has ended; [ErrFenced] if a.Owner does not have the lease of the run's tree under a.Epoch, as it
+	// is in the same transaction; [ErrConflict] if a.After is not the number of the run's last event.
 	//
 	// If exactly these events stand behind a.After already, written under the same
-	// epoch, this is a repeat: it changes nothing and returns what the first did,
+	// epoch, which is still that of the lease, this is a repeat: it changes nothing and returns what the first did,
 	// also where that has ended the run.
 	//
 	// With a.Job the end of a run and that of its job are written together.
@@ -92,12 +97,13 @@ type Journal interface {
 	PruneRuns(ctx context.Context, p Prune) (removed int, err error)
 }
 
-// Leases gives one process at a time the right to append to a run. An expired lease does not stop its
-// holder from appending; being claimed by another does.
+// Leases gives one process at a time the right to append to the runs of a tree. An expired lease does not stop its
+// holder from appending; being claimed by another does. Each run of a tree stands for the lease of the tree, which
+// is the job's that [Jobs] acts on where the root is the newest attempt of a job that has not ended.
 type Leases interface {
-	// Claim leases a run to owner for ttl and raises its epoch, also for the
-	// owner it already has. Errors: [ErrNotFound], [ErrFinished], and
-	// [ErrLeased] while another's lease has not expired; in the last two the
+	// Claim leases the tree of a run to owner for ttl and raises the epoch, also for the
+	// owner it already has. A job that waits, or is queued, is running then. Errors: [ErrNotFound];
+	// [ErrFinished] if the run has ended; and [ErrLeased] while another's lease has not expired. In the last two the
 	// run is returned as it is.
 	Claim(ctx context.Context, run, owner string, ttl time.Duration) (Run, error)
 
@@ -107,7 +113,8 @@ type Leases interface {
 	Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error
 
 	// Release gives a lease up; nothing can be appended until the next claim.
-	// Releasing again, or after the run has ended, is no error. Errors:
+	// Releasing again, or after the run has ended, is no error. A job then waits without an owner, and is given out
+	// once one of the tree's pending asks is decided or expires; after a second, if there is none. Errors:
 	// [ErrNotFound], [ErrFenced].
 	Release(ctx context.Context, run, owner string, epoch int64) error
 }
@@ -236,7 +243,8 @@ type Jobs interface {
 	// ClaimJobs leases up to n jobs of these agents to owner for ttl, each to one owner
 	// only: queued ones that are due, the longest due first, which then are running with
 	// Attempts raised and Run set, and before them those that a worker has lost, or released
-	// while they wait (Lost is set, and only lease and epoch have changed). A job whose expired lease is owner's own
+	// while they wait (Lost is set, and only lease and epoch have changed). None is given out within a second of its
+	// release, but one whose run has ended. A job whose expired lease is owner's own
 	// is not given out: the clock may have jumped, and RenewJobs still renews it. Also ones
 	// past Expires are given out, for a worker has to end them. No job is not an error.
 	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]Job, error)
@@ -258,7 +266,8 @@ type Jobs interface {
 
 	// RetryJob queues a job again, with no failures and losses counted: one that failed, was
 	// cancelled or limited, whose outcome is unknown, or that waits without
-	// a lease. It is a person's permission to make calls again. Others are
+	// a lease. It goes on from its last run (From), or with fromStart begins anew, which
+	// is a person's permission to make calls again. Others are
 	// [ErrInvalid], and returned as they are.
 	RetryJob(ctx context.Context, id string, fromStart bool) (Job, error)
 

@@ -103,6 +103,11 @@ func (r Run) Check() error {
 	if r.State.Ended() {
 		return &InvalidError{"run.State", "is one that ends the run"}
 	}
+	if r.Job != "" {
+		if err := CheckJobID(r.Job); err != nil {
+			return err
+		}
+	}
 	return checkTexts("run.Agent", r.Agent, "run.Parent", r.Parent, "run.Title", r.Title,
 		"run.Summary", r.Summary, "run.InputHash", r.InputHash)
 }
@@ -353,6 +358,9 @@ func (u JobUpdate) Check() error {
 	}
 	if err := checkTime("update.NotBefore", u.NotBefore); err != nil {
 		return err
+	}
+	if u.Progress < 0 {
+		return &InvalidError{"update.Progress", "is negative"}
 	}
 	if len(u.Waits) > MaxWaits {
 		return &LimitError{"update.Waits", len(u.Waits), MaxWaits}

@@ -388,6 +388,9 @@ func (as *asks) state() store.RunState {
 
 // question is the row of a question of the run, which is not about a call.
 func (c *config) question(kind, id string) store.Ask {
+	if c.Asks != "" {
+		id += "-" + c.Asks
+	}
 	return store.Ask{ID: id, Run: c.ID, Kind: kind, Path: c.Path, Trust: "program", Expires: store.Clock(time.Now().Add(c.AskExpiry))}
 }
 

@@ -100,6 +100,9 @@ func (cl *call) sameTool(was *runlog.CallState) bool {
 
 // question is the row of a question about the call.
 func (cl *call) question(cfg *config, kind, id string) store.Ask {
+	if id == cl.key && cfg.Asks != "" { // another run has asked about it
+		id += ".0"
+	}
 	row := cfg.question(kind, id)
 	row.Tool, row.Trust = cl.name, "untrusted"
 	if t := cl.tool; t != nil {

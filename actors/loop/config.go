@@ -109,6 +109,16 @@ type Own struct {
 	// cancelled context, and once more for its journal. Zero means that of the template, and
 	// there 5 seconds.
 	Grace time.Duration
+
+	// Job is the job whose attempt the run is, or that at the root of its tree; empty for none. Owner and Epoch are those of
+	// the lease that a run is begun under which is a job's, or that another one starts, see [Run.Below]. Any other gets a
+	// lease of its own. An empty Owner and a zero Lease, which is how long the lease lasts, mean those of the template.
+	Job   string
+	Owner string
+	Epoch int64
+	Lease time.Duration
+	Held  bool   // the lease is the caller's, who gives it up once the run is left: a run does not
+	Asks  string // tells its questions from those of the run whose nonce it has: see [runlog.RunStarted]
 }
 
 // Origin is the input and the parent of a run.
@@ -157,7 +167,7 @@ type Config struct {
 	// be asked, so that a call whose verdict is [guard.Ask] is refused, and the sink gets the
 	// events as they happen.
 	Journal Journal
-	Owner   string // of the lease
+	Owner   string // of the leases
 	// Lease is how long the lease on the run lasts; it is renewed three times in it. A run
 	// whose store does not take its events at the moment waits, also when the lease is over: it
 	// then goes on, or another process has claimed it. Zero means a minute.

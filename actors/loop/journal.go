@@ -16,7 +16,7 @@ type recorded struct{ *parts }
 var probe func(*parts, []runlog.Entry)
 
 func (r recorded) Target() journal.Target {
-	return journal.Target{Store: r.cfg.Journal, Run: r.cfg.ID, Owner: r.cfg.Owner, Lease: r.cfg.Lease}
+	return journal.Target{Store: r.cfg.Journal, Run: r.cfg.ID, Owner: r.cfg.Owner, Lease: r.cfg.Own.Lease}
 }
 
 func (r recorded) Written(entries []runlog.Entry) {

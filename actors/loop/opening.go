@@ -76,8 +76,9 @@ func (o *opening) create(c *actors.Context) {
 	sys, h, m := c.System(), o.h, &journal.Creation{First: o.first, Again: o.stalled != nil}
 	m.Late = func() { _ = h.created(sys, m) }
 	o.err, h.creation = nil, m
-	head := store.Run{ID: o.cfg.ID, Agent: o.cfg.Agent, Title: title(o.cfg.Origin.Input), InputHash: o.cfg.Origin.InputHash, Parent: o.cfg.Origin.Parent}
-	if m.Begin(c, o.cfg.Journal, head, o.cfg.Owner, o.cfg.Lease) {
+	head := store.Run{ID: o.cfg.ID, Agent: o.cfg.Agent, Title: title(o.cfg.Origin.Input), InputHash: o.cfg.Origin.InputHash, Parent: o.cfg.Origin.Parent,
+		Job: o.cfg.Job, Epoch: o.cfg.Epoch}
+	if m.Begin(c, o.cfg.Journal, head, o.cfg.Owner, o.cfg.Own.Lease) {
 		o.created(c, m)
 	}
 }
@@ -88,7 +89,7 @@ func (o *opening) created(c *actors.Context, m *journal.Creation) {
 	err := o.h.created(c.System(), m)
 	switch {
 	case err == nil:
-		o.recorded(c, m.Head, m.Began)
+		o.recorded(c, m.Head, m.Leased(o.cfg.Own.Lease))
 	case o.out != nil || !o.later(c, err):
 		o.run.opened(c, err)
 	}

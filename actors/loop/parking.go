@@ -277,6 +277,10 @@ func (p *parking) finish(c *actors.Context) {
 // release gives the lease up: another process may go on with the run.
 func (p *parking) release(c *actors.Context) {
 	p.parked = true
+	if p.cfg.Held {
+		p.shutdown.complete(c, nil)
+		return
+	}
 	j, id, owner, epoch := p.cfg.Journal, p.cfg.ID, p.cfg.Owner, p.journal.Epoch()
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, j.Release(ctx, id, owner, epoch)

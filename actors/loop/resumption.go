@@ -51,7 +51,7 @@ func (re *Resumption) config(common *shared, own *Own) *shared {
 	if s.Turn.Open() {
 		re.lose()
 	}
-	own.Nonce, own.Schema, own.Path = began.Nonce, began.Schema, began.Path
+	own.Nonce, own.Asks, own.Schema, own.Path = began.Nonce, began.Asks, began.Schema, began.Path
 	own.Taint.Add(s.Seen)
 	d := *common
 	d.Limits = Limits{Steps: began.Steps, Tokens: began.Tokens, Cost: began.Cost, ModelCalls: began.ModelCalls, ToolCalls: began.ToolCalls,

@@ -82,6 +82,12 @@ func (r *Run) Opened(ctx context.Context) (store.Run, error) {
 	return store.Run{ID: r.cfg.ID, Epoch: b.epoch}, nil
 }
 
+// Below has a run that a call of this one starts begun, or go on, under the lease of this one's tree.
+func (r *Run) Below(own *Own) {
+	b, _ := r.opened.Result()
+	own.Job, own.Owner, own.Epoch, own.Lease, own.Held = r.cfg.Job, r.cfg.Owner, b.epoch, r.cfg.Own.Lease, true
+}
+
 // OnOpened has f called, once, as soon as Opened returns without a wait. It must not block. It is for one caller.
 func (r *Run) OnOpened(f func()) {
 	r.told.Store(&f)
@@ -266,6 +272,7 @@ func (t *Template) New(own Own) (*Run, error) {
 	}
 	own.Wall = cmp.Or(own.Wall, common.Limits.Wall)
 	own.Grace = cmp.Or(own.Grace, common.Grace)
+	own.Owner, own.Lease = cmp.Or(own.Owner, common.Owner), cmp.Or(own.Lease, common.Lease)
 	below := own.Origin.Parent != "" || own.Resumes != nil && own.Resumes.Head.Parent != ""
 	return &Run{cfg: config{own, common}, below: below}, nil
 }

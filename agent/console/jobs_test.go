@@ -117,7 +117,7 @@ func (d *desk) record(id, parent string, entries []runlog.Entry) {
 		}
 		events = append(events, ev)
 	}
-	if _, err := d.store.Create(d.t.Context(), store.Run{ID: id, Agent: "clerk", Parent: parent, InputHash: "h"}, "w", time.Hour, events...); err != nil {
+	if _, err := d.store.Create(d.t.Context(), store.Run{ID: id, Agent: "clerk", Parent: parent, Epoch: 1, InputHash: "h"}, "w", time.Hour, events...); err != nil {
 		d.t.Fatal(err)
 	}
 }

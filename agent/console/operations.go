@@ -249,18 +249,39 @@ func promptOf(entries []runlog.Entry) string {
 func (c runPages) end(ctx context.Context, id, cause string) error {
 	s := c.opts.Store
 	head, err := s.Claim(ctx, id, "console-"+uuid.NewString(), time.Minute)
-	if errors.Is(err, store.ErrFinished) || errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrFinished), errors.Is(err, store.ErrNotFound):
 		return nil
-	}
-	if errors.Is(err, store.ErrLeased) {
+	case errors.Is(err, store.ErrLeased):
 		return &RefusedError{Why: "A process has begun to work on the run just now. Try again."}
+	case err != nil:
+		return err
+	}
+	if err := c.endHeld(ctx, &head, cause); err != nil {
+		return errors.Join(err, s.Release(ctx, id, head.Owner, head.Epoch))
+	}
+	return nil
+}
+
+// endBelow ends a run that another one has started, under the lease of that one.
+func (c runPages) endBelow(ctx context.Context, id string, above *store.Run, cause string) error {
+	head, err := c.opts.Store.Run(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && head.State.Ended() {
+		return nil
 	}
 	if err != nil {
 		return err
 	}
+	head.Owner, head.Epoch = above.Owner, above.Epoch
+	return c.endHeld(ctx, &head, cause)
+}
+
+// endHeld ends a run whose lease it has, with the runs that it has started.
+func (c runPages) endHeld(ctx context.Context, head *store.Run, cause string) error {
+	s, id := c.opts.Store, head.ID
 	state, err := runlog.Fold(ctx, s, id)
 	if err != nil {
-		return errors.Join(err, s.Release(ctx, id, head.Owner, head.Epoch))
+		return err
 	}
 	var events []store.Event
 	add := func(typ, key string, body any) {
@@ -271,7 +292,7 @@ func (c runPages) end(ctx context.Context, id, cause string) error {
 	spent := state.Spent
 	for _, call := range state.Calls {
 		if call.Run != "" {
-			err = cmp.Or(err, c.end(ctx, call.Run, cause))
+			err = cmp.Or(err, c.endBelow(ctx, call.Run, head, cause))
 			if below, folding := runlog.Fold(ctx, s, call.Run); folding == nil && below.Finished != nil {
 				spent = spent.Plus(below.Finished.Spent)
 			}
@@ -283,7 +304,7 @@ func (c runPages) end(ctx context.Context, id, cause string) error {
 	add(store.RunFinished, "", &runlog.RunFinished{State: store.Cancelled, Stop: runlog.StopCancelled, Error: cause, Usage: state.Usage,
 		Steps: state.Steps, ToolCalls: state.ToolCalls, Spent: spent})
 	if err != nil {
-		return errors.Join(err, s.Release(ctx, id, head.Owner, head.Epoch))
+		return err
 	}
 	if err := c.withdraw(ctx, id, cause); err != nil {
 		return err

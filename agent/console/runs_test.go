@@ -38,10 +38,12 @@ func record(t testing.TB, s store.Store, r store.Run, entries ...runlog.Entry) {
 	if state.Ended() {
 		r.State = ""
 	}
-	r.InputHash = "h"
+	if r.InputHash = "h"; r.Parent != "" {
+		r.Epoch = 1
+	}
 	made, err := s.Create(t.Context(), r, "w", time.Hour, events...)
 	if err == nil && state.Ended() {
-		_, err = s.Append(t.Context(), store.Append{Run: r.ID, Epoch: made.Epoch, After: store.Unchecked, State: state})
+		_, err = s.Append(t.Context(), store.Append{Run: r.ID, Owner: made.Owner, Epoch: made.Epoch, After: store.Unchecked, State: state})
 	}
 	if err != nil {
 		t.Fatal(err)

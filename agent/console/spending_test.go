@@ -41,7 +41,7 @@ func end(t testing.TB, s store.Journal, id string, after int64, state store.RunS
 	e := runlog.Entry{Type: store.RunFinished, Body: &runlog.RunFinished{State: state}}
 	ev, err := e.Encode()
 	if err == nil {
-		_, err = s.Append(t.Context(), store.Append{Run: id, Epoch: 1, After: after, State: state, Events: []store.Event{ev}})
+		_, err = s.Append(t.Context(), store.Append{Run: id, Owner: "w", Epoch: 1, After: after, State: state, Events: []store.Event{ev}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestSpending(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Append(t.Context(), store.Append{Run: "open", Epoch: 1, After: 3, Events: []store.Event{ev}}); err != nil {
+			if _, err := s.Append(t.Context(), store.Append{Run: "open", Owner: "w", Epoch: 1, After: 3, Events: []store.Event{ev}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Delete(t.Context(), "a7"); err != nil {

@@ -9,4 +9,3 @@ func (w *Worker) Break() { w.send("no message of it") }
 func (w *Worker) SetWall(now func() time.Time) { w.wall = now }
 
 // MarshalResult encodes the result of a job.
-var MarshalResult = marshalResult

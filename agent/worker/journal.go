@@ -253,46 +253,8 @@ func resultOf(id string, end *runlog.RunFinished) json.RawMessage {
 	if end == nil {
 		return nil
 	}
-	return encodeResult(&agent.Result{RunID: id, Text: end.Text, Structured: end.Structured, StopReason: agent.StopReason(end.Stop),
+	return hooks.Encode(&agent.Result{RunID: id, Text: end.Text, Structured: end.Structured, StopReason: agent.StopReason(end.Stop),
 		Usage: agent.Usage(end.Usage), Steps: end.Steps, ToolCalls: end.ToolCalls, Spent: agent.Spent(end.Spent)})
-}
-
-// encodeResult encodes a result. A result that is too large for a job is in its run's journal
-// only.
-func encodeResult(res *agent.Result) json.RawMessage {
-	if res == nil {
-		return nil
-	}
-	raw, err := marshalResult(res)
-	if err == nil && len(raw) > store.MaxBody {
-		short := *res
-		short.Text, short.Structured = "", nil
-		raw, err = marshalResult(&short)
-	}
-	if err != nil {
-		return nil
-	}
-	return raw
-}
-
-// marshalResult is [jsonx.Marshal], without reflection: each job has a result.
-func marshalResult(res *agent.Result) ([]byte, error) {
-	a := jsonx.Appender{Buf: make([]byte, 0, len(res.Text)+len(res.Structured)+256)}
-	usage, spent := runlog.Usage(res.Usage), budget.Amount(res.Spent)
-	a.Open('{')
-	a.Text("runId", res.RunID)
-	a.SomeText("text", res.Text)
-	a.SomeValue("structured", res.Structured)
-	a.Text("stopReason", string(res.StopReason))
-	runlog.AppendUsage(&a, &usage)
-	a.Int("steps", int64(res.Steps))
-	a.Int("toolCalls", int64(res.ToolCalls))
-	runlog.AppendAmount(&a, "spent", &spent)
-	a.Close('}')
-	if a.Bad {
-		return jsonx.Marshal(res) // for its error
-	}
-	return a.Buf, nil
 }
 
 // names lists tools in an error.

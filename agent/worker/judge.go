@@ -48,7 +48,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 		j.done(c, m.res)
 		return
 	}
-	result := encodeResult(m.res)
+	result := hooks.Encode(m.res)
 	var limit *agent.LimitError
 	var cancelled *agent.CancelledError
 	var journal *agent.JournalError
@@ -101,7 +101,7 @@ func (j *work) hook() jobhook.Job[agent.Result] {
 
 func (e *jobEnd) make(res *agent.Result) *store.JobUpdate {
 	u := &store.JobUpdate{JobLease: store.JobLease{ID: e.job.ID, Epoch: e.job.Epoch}, Owner: e.w.owner, State: store.JobDone,
-		Result: encodeResult(res), Known: e.job, Ended: new(store.Job)}
+		Result: hooks.Encode(res), Known: e.job, Ended: new(store.Job)}
 	e.made.Store(u)
 	e.w.board.commits(e.job)
 	e.w.send(lookNow{}) // the claim of the next job can share the commit
@@ -135,7 +135,7 @@ func (j *work) done(c *actors.Context, res *agent.Result) {
 				j.leaveEnded(c, &m.job)
 				return
 			}
-			j.write(c, ended(store.JobDone, encodeResult(res), ""))
+			j.write(c, ended(store.JobDone, hooks.Encode(res), ""))
 		case drainOver:
 			j.over = true
 		}

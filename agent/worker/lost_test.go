@@ -100,7 +100,7 @@ func TestLost(t *testing.T) {
 				if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: lease, Owner: "dead", State: store.JobDone, Result: []byte(`"late"`)}); err == nil {
 					t.Error("an update of the lost worker was taken")
 				}
-				if _, err := s.Append(ctx, store.Append{Run: attempt, Epoch: 1, After: store.Unchecked, Events: []store.Event{sent}}); err == nil {
+				if _, err := s.Append(ctx, store.Append{Run: attempt, Owner: "agent-dead", Epoch: 1, After: store.Unchecked, Events: []store.Event{sent}}); err == nil {
 					t.Error("an append of the lost worker was taken")
 				}
 				if _, err := s.Create(ctx, store.Run{ID: attempt}, "dead", time.Minute); err == nil {
@@ -198,11 +198,11 @@ func TestLostBatch(t *testing.T) {
 func begun(t *testing.T, s store.Store, id, parent string, ended store.RunState, events []store.Event) {
 	t.Helper()
 	first := store.Event{Type: store.RunStarted, Body: []byte(`{"model":"m","input":[],"nonce":"n","steps":1,"toolCalls":1,"wallMs":1,"maxResult":1}`)}
-	r, err := s.Create(t.Context(), store.Run{ID: id, Parent: parent, Agent: "a"}, "agent-dead", time.Minute, first)
+	r, err := s.Create(t.Context(), store.Run{ID: id, Parent: parent, Epoch: 1, Agent: "a"}, "agent-dead", time.Minute, first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Append(t.Context(), store.Append{Run: id, Epoch: r.Epoch, After: store.Unchecked, State: ended, Events: events}); err != nil {
+	if _, err := s.Append(t.Context(), store.Append{Run: id, Owner: r.Owner, Epoch: r.Epoch, After: store.Unchecked, State: ended, Events: events}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -168,6 +168,15 @@ const (
 // Plus returns the sum of two amounts.
 func (n Amount) Plus(m Amount) Amount { return n.vector().plus(m.vector()).amount() }
 
+// Beyond returns what n is more than m.
+func (n Amount) Beyond(m Amount) Amount {
+	v := n.vector()
+	for i, less := range m.vector() {
+		v[i] = max(v[i]-less, 0)
+	}
+	return v.amount()
+}
+
 func (n Amount) vector() vector {
 	return vector{int64(n.Tokens), int64(n.Cost), int64(n.ModelCalls), int64(n.ToolCalls), int64(n.Steps)}
 }

@@ -125,7 +125,7 @@ type Job struct {
 	Input       json.RawMessage `json:"input,omitempty"`    // not in lists
 	Attempts    int             `json:"attempts"`           // runs begun
 	Failures    int             `json:"failures"`           // of them, those that failed
-	Losses      int             `json:"losses,omitzero"`    // of them, those whose worker was lost
+	Losses      int             `json:"losses,omitzero"`    // workers lost while it ran, since it last came further
 	MaxAttempts int             `json:"maxAttempts,omitzero"`
 	Run         string          `json:"run,omitempty"`    // of the newest attempt
 	Result      json.RawMessage `json:"result,omitempty"` // not in lists

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -188,47 +189,68 @@ func check(r store.Run) error {
 	return r.Check()
 }
 
-// importTime bounds how long the import of one run holds its lease.
+// importTime is how long an import holds the lease of a tree of runs.
 const importTime = time.Minute
 
 // Import adds runs to a store, as they are: one that had not ended is one that no process works
-// on, with its open questions. Runs whose ID is taken are an error, [store.ErrExists]; those before
+// on, with its open questions; none is a job's here. Runs whose ID is taken are an error, [store.ErrExists]; those before
 // them stay.
-func Import(ctx context.Context, s store.Store, all []Recording, owner string) error {
-	for i := range all {
-		if err := importRun(ctx, s, &all[i], owner); err != nil {
-			return fmt.Errorf("importing the run %s: %w", all[i].Run.ID, err)
+func Import(ctx context.Context, s store.Store, all []Recording, owner string) (err error) {
+	heads, epochs := make([]store.Run, 0, len(all)), make(map[string]int64)
+	var broken []string // they are not kept
+	fail := func(id string, e error) {
+		err = errors.Join(err, fmt.Errorf("importing the run %s: %w", id, e))
+		if !errors.Is(e, store.ErrExists) {
+			broken = append(broken, id)
 		}
 	}
-	return nil
+	for i := range all {
+		rec := &all[i]
+		head, e := begin(ctx, s, rec, epochs[rec.Run.Parent], owner)
+		if e != nil {
+			fail(rec.Run.ID, e)
+			break
+		}
+		heads, epochs[head.ID] = append(heads, head), head.Epoch
+	}
+	end := context.WithoutCancel(ctx)
+	for i, head := range slices.Backward(heads) { // the root of a tree last, which has the lease of all
+		if e := finish(ctx, s, head, &all[i]); e != nil {
+			fail(head.ID, e)
+		}
+		if head.Root == head.ID {
+			err = errors.Join(err, s.Release(end, head.ID, owner, head.Epoch))
+		}
+	}
+	for _, id := range broken {
+		if e := s.Delete(end, id); !errors.Is(e, store.ErrNotFound) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
 
-func importRun(ctx context.Context, s store.Store, rec *Recording, owner string) error {
+// begin records a run with its events, leased to owner with the tree that it is a part of.
+func begin(ctx context.Context, s store.Store, rec *Recording, epoch int64, owner string) (store.Run, error) {
 	if len(rec.Events) == 0 {
-		return errors.New("it has no events")
+		return store.Run{}, errors.New("it has no events")
 	}
 	entries, err := rec.Entries()
 	if err != nil {
-		return err
+		return store.Run{}, err
 	}
-	head, state := rec.Run, rec.Run.State
-	head.State = ""
-	if head, err = runlog.Write(ctx, s, head, owner, importTime, entries, nil); err != nil {
-		return err
-	}
-	if err := finish(ctx, s, head, rec, entries); err != nil {
-		end := context.WithoutCancel(ctx)
-		return errors.Join(err, s.Release(end, head.ID, owner, head.Epoch), s.Delete(end, head.ID))
-	}
-	if state.Ended() {
-		return nil
-	}
-	return s.Release(ctx, head.ID, owner, head.Epoch)
+	head := rec.Run
+	head.State, head.Job, head.Epoch = "", "", epoch
+	return runlog.Write(ctx, s, head, owner, importTime, entries, nil)
 }
 
 // finish opens the questions of a run that has not ended, and gives it its state.
-func finish(ctx context.Context, s store.Store, head store.Run, rec *Recording, entries []runlog.Entry) error {
+func finish(ctx context.Context, s store.Store, head store.Run, rec *Recording) error {
 	if !rec.Run.State.Ended() {
+		entries, err := rec.Entries()
+		if err != nil {
+			return err
+		}
 		for _, q := range runlog.StateOf(entries).Asks {
 			if q.Settled != nil {
 				continue

@@ -36,7 +36,7 @@ func recorded(t *testing.T) store.Store {
 			{Type: store.AskOpened, Key: "n-1-0", Body: &runlog.AskOpened{Ask: ask}},
 			{Type: "of.later", Body: []byte(`{"x":1.50}`)},
 		}, []store.Ask{ask}},
-		{store.Run{ID: "sub-1", Agent: "b", Parent: "r1"}, store.Finished, []runlog.Entry{
+		{store.Run{ID: "sub-1", Agent: "b", Parent: "r1", Epoch: 1}, store.Finished, []runlog.Entry{
 			{Type: store.RunStarted, Body: &runlog.RunStarted{Agent: "b", Model: "m", Input: []llm.Message{llm.User("sub")}, Nonce: "o"}},
 			{Type: store.RunFinished, Body: &runlog.RunFinished{State: store.Finished, Text: "done"}},
 		}, nil},
@@ -53,7 +53,7 @@ func recorded(t *testing.T) store.Store {
 		}
 		head, err := runlog.Write(t.Context(), s, r.head, "test", time.Minute, r.entries, r.asks)
 		if err == nil {
-			_, err = s.Append(t.Context(), store.Append{Run: head.ID, Epoch: head.Epoch, After: head.Seq, State: r.state})
+			_, err = s.Append(t.Context(), store.Append{Run: head.ID, Owner: head.Owner, Epoch: head.Epoch, After: head.Seq, State: r.state})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -36,6 +36,7 @@ type (
 		V          int    `json:"v,omitzero"`        // [Version] of the journal; zero is the first
 		Program    string `json:"program,omitempty"` // that began the run, with its version
 		Fork       string `json:"fork,omitempty"`    // the run whose events stand before run.forked
+		Asks       string `json:"asks,omitempty"`    // of a fork that has that run's Nonce: ends the IDs of its questions
 	}
 	// RunParked is the body of run.parked: the run waits without a process.
 	RunParked struct {

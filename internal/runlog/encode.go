@@ -151,6 +151,7 @@ func (b *RunStarted) appendTo(a *jsonx.Appender) {
 	a.SomeInt("v", int64(b.V))
 	a.SomeText("program", b.Program)
 	a.SomeText("fork", b.Fork)
+	a.SomeText("asks", b.Asks)
 }
 
 func (b *ToolsListed) appendTo(a *jsonx.Appender) {

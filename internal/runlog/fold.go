@@ -203,7 +203,7 @@ func (s *State) Add(e *Entry) {
 			s.Ending = b
 		}
 	case *RunForked:
-		s.Forked = b
+		s.Forked, s.Spent = b, s.Spent.Plus(b.Carried)
 	case *RunDrifted:
 		s.drifted(b)
 	default:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -21,12 +22,16 @@ type RunForked struct {
 	Results []string `json:"results,omitempty"`
 	Prompt  bool     `json:"prompt,omitzero"` // it was replaced
 	Said    bool     `json:"said,omitzero"`   // a message was added
+	// Carried is what that run has spent and the events before do not say; zero of a fork that goes on
+	// from there by itself.
+	Carried budget.Amount `json:"carried,omitzero"`
 }
 
 // Fork is a run that takes over the beginning of another one, and what is changed in it.
 type Fork struct {
 	From, Run string
-	Nonce     string // the first part of the keys of its calls
+	Nonce     string // the first part of the keys of its calls; empty keeps that of the other run, and counts all that it has spent
+	Asks      string // ends the IDs of its questions, if it keeps the nonce
 	At        int64  // number of the last event to take over; zero is all
 	Program   string
 
@@ -50,6 +55,11 @@ func (f *Fork) Events(entries []Entry) ([]Entry, []store.Ask, error) {
 	if !ok || f.At < 0 || f.At > last {
 		return nil, nil, fmt.Errorf("it has no event %d: want 1 to %d, or 0 for all", f.At, last)
 	}
+	var whole *State // for what it has spent, before its events are changed
+	if began.Asks = ""; f.Nonce == "" {
+		whole = StateOf(entries)
+		f.Nonce, began.Asks = began.Nonce, f.Asks
+	}
 	kept, state := f.kept(entries, cmp.Or(f.At, last))
 	if err := f.replace(kept, began); err != nil {
 		return nil, nil, err
@@ -61,8 +71,13 @@ func (f *Fork) Events(entries []Entry) ([]Entry, []store.Ask, error) {
 		kept = append(kept, Entry{Time: state.Time, Type: InputAddedType,
 			Body: &InputAdded{Message: llm.Message{Role: llm.RoleUser, Content: mcp.Contents{mcp.Text(f.Say)}}, Why: AddedForked}})
 	}
-	kept = append(kept, Entry{Type: RunForkedType, Body: &RunForked{From: f.From, At: state.Seq, Program: f.Program,
-		Results: slices.Sorted(maps.Keys(f.Results)), Prompt: f.Prompt != "", Said: f.Say != ""}})
+	forked := &RunForked{From: f.From, At: state.Seq, Program: f.Program,
+		Results: slices.Sorted(maps.Keys(f.Results)), Prompt: f.Prompt != "", Said: f.Say != ""}
+	if whole != nil {
+		forked.Carried = whole.Spent.Plus(whole.Held()).Beyond(state.Spent)
+		forked.Carried.Steps = 0 // a turn that is asked again is the same one
+	}
+	kept = append(kept, Entry{Type: RunForkedType, Body: forked})
 	return kept, f.rename(kept, began, state), nil
 }
 
@@ -213,7 +228,14 @@ func (f *Fork) rename(kept []Entry, began *RunStarted, s *State) (open []store.A
 		switch b := e.Body.(type) {
 		case *AskOpened:
 			b.Ask.ID, b.Ask.Run = own(b.Ask.ID), f.Run
-			if q := s.asks[key]; q != nil && q.Settled == nil {
+			if q := s.asks[key]; began.Asks != "" && q != nil && q.Settled == nil { // that run has it, too
+				if dot := strings.LastIndexByte(key, '.'); dot > 0 && s.calls[key] == nil {
+					key = key[:dot]
+				}
+				b.Ask.ID = key + ".0-" + began.Asks
+				e.Key = b.Ask.ID
+				open = append(open, b.Ask)
+			} else if q := s.asks[key]; q != nil && q.Settled == nil {
 				open = append(open, b.Ask)
 			}
 		case *LimitRaised:

@@ -174,9 +174,14 @@ func (s *jobs) StartClaim(c store.Claim, done func([]store.Job, error)) {
 func (s *jobs) claimed(j *job, to store.Job) store.Job {
 	out := cloneJob(to)
 	to.Lost = false
-	s.used += int64(len(to.Owner) + len(to.Run) - len(j.Owner) - len(j.Run))
-	s.put(j, to)
+	s.move(j, to)
 	return out
+}
+
+// move changes a job by little more than its lease, which is not refused where the store is full.
+func (s *jobs) move(j *job, to store.Job) {
+	s.used += sizeOfJob(to) - sizeOfJob(j.Job)
+	s.put(j, to)
 }
 
 // lost returns the jobs that were begun and have no lease any more, the longest lost first.
@@ -241,6 +246,9 @@ func (s *jobs) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, err
 			u.Until(asks, now)
 		}
 		err := j.Update(u, now)
+		if u.Failed && j.State == store.JobQueued {
+			j.GoOn(s.asks.runs[j.Run] != nil)
+		}
 		for i := 0; i < len(asks) && err == nil; i++ {
 			s.waits[asks[i].ID] = j.ID
 		}
@@ -269,7 +277,11 @@ func (s *jobs) CancelJob(ctx context.Context, id string) (store.Job, error) {
 
 // RetryJob implements [store.Jobs].
 func (s *jobs) RetryJob(ctx context.Context, id string, fromStart bool) (store.Job, error) {
-	return s.changeJob(ctx, id, func(j *store.Job, now time.Time) error { return j.Retry(now, fromStart) })
+	return s.changeJob(ctx, id, func(j *store.Job, now time.Time) error {
+		err := j.Retry(now, fromStart)
+		j.GoOn(!fromStart && s.asks.runs[j.Run] != nil)
+		return err
+	})
 }
 
 // ClaimNotification implements [store.Jobs].
@@ -449,7 +461,7 @@ func cloneJob(j store.Job) store.Job {
 
 func sizeOfJob(j store.Job) int64 {
 	return int64(2*entryBytes + len(j.ID) + len(j.Agent) + len(j.Key) + len(j.Batch) + len(j.Hook) + len(j.Schedule) +
-		len(j.Run) + len(j.Error) + len(j.Owner) + j.Bytes())
+		len(j.Run) + len(j.From) + len(j.Error) + len(j.Owner) + j.Bytes())
 }
 
 // dueHeap orders the queued jobs of one agent.

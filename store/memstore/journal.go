@@ -32,10 +32,10 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 	}
 	return get(ctx, s.memory, func(now time.Time) (store.Run, error) {
 		if old, ok := s.runs[r.ID]; ok {
-			return old.head, store.ErrExists
+			return s.seen(old), store.ErrExists
 		}
-		if above := s.runs[r.Parent]; above != nil && above.head.HeldByOther(owner) {
-			return store.Run{}, store.ErrFenced
+		if err := s.lease(&r, owner, now, ttl); err != nil {
+			return store.Run{}, err
 		}
 		n := &run{bytes: sizeOfRun(r) + sizeOf(first)}
 		if err := s.grow(n.bytes); err != nil {
@@ -45,12 +45,59 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 			r.State = store.Running
 		}
 		r.Created, r.Updated, r.Seq = now, now, 0
-		r.Owner, r.Epoch, r.Expires = owner, s.deleted+1, now.Add(ttl)
 		n.head = r
-		n.add(first, now)
+		n.add(first, r.Epoch, now)
 		s.runs[r.ID] = n
-		return n.head, nil
+		return s.seen(n), nil
 	})
+}
+
+// lease makes a run that is created the root of a tree with a lease of its own, or a part of one that owner holds.
+func (s *journal) lease(r *store.Run, owner string, now time.Time, ttl time.Duration) error {
+	r.Root, r.Owner, r.Expires = r.ID, "", time.Time{}
+	if above := s.runs[r.Parent]; above != nil {
+		head := s.seen(above)
+		if r.Root, r.Job = head.Root, head.Job; !head.HeldBy(owner, r.Epoch) {
+			return store.ErrFenced
+		}
+		return nil
+	}
+	if r.Parent != "" {
+		r.Job = ""
+	}
+	if r.Job == "" {
+		r.Owner, r.Epoch, r.Expires = owner, s.deleted+1, now.Add(ttl)
+		return nil
+	}
+	if j := s.jobs.rows[r.Job]; j == nil || !j.Leases(r.ID) || j.Owner != owner || j.Epoch != r.Epoch {
+		return store.ErrFenced
+	}
+	return nil
+}
+
+// tree returns what has the lease of a run's tree: its job, if that is not nil, else a run. That is the root, or the
+// run itself where the root was deleted.
+func (s *journal) tree(r *run) (*run, *job) {
+	if j := s.jobs.rows[r.head.Job]; j != nil && j.Leases(r.head.Root) {
+		return nil, j
+	}
+	if root := s.runs[r.head.Root]; root != nil {
+		return root, nil
+	}
+	return r, nil
+}
+
+// seen returns a run as it is read: with the lease of its tree.
+func (s *journal) seen(r *run) store.Run {
+	head := r.head
+	if head.State.Ended() {
+		head.Owner, head.Expires = "", time.Time{} // the tree may go on
+	} else if root, j := s.tree(r); j != nil {
+		head.Owner, head.Epoch, head.Expires = j.Owner, j.Epoch, j.Lease
+	} else {
+		head.Owner, head.Epoch, head.Expires = root.head.Owner, root.head.Epoch, root.head.Expires
+	}
+	return head
 }
 
 // Append implements [store.Journal].
@@ -83,6 +130,11 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 		if err := s.grow(grows); err != nil {
 			return err
 		}
+		if _, j := s.tree(r); j != nil && j != job && a.State.Ended() && r.head.Root == r.head.ID {
+			to := j.Job
+			to.RunEnded(now)
+			s.jobs.move(j, to)
+		}
 		if job != nil {
 			s.jobs.put(job, ended)
 			if a.Job.Ended != nil {
@@ -90,7 +142,7 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 			}
 		}
 		r.bytes += n - sizeOfAsks(open, a.Settle)
-		r.add(a.Events, now)
+		r.add(a.Events, a.Epoch, now)
 		r.change(a, now)
 		for _, ask := range open {
 			s.asks.add(ask, now)
@@ -123,14 +175,15 @@ func (s *journal) appendable(a store.Append) (*run, error) {
 	if r == nil {
 		return nil, err
 	}
-	if a.After != store.Unchecked && r.head.Epoch == a.Epoch && a.After < r.head.Seq &&
+	head := s.seen(r)
+	if a.After != store.Unchecked && head.Epoch == a.Epoch && a.After < r.head.Seq &&
 		a.Repeats(slices.Collect(r.page(a.After, min(a.After+int64(len(a.Events)), r.head.Seq)))) {
 		return r, errRepeat
 	}
 	switch {
 	case err != nil:
 		return r, err
-	case r.head.Owner == "" || r.head.Epoch != a.Epoch:
+	case !head.HeldBy(a.Owner, a.Epoch):
 		return r, store.ErrFenced
 	case a.After != store.Unchecked && a.After != r.head.Seq:
 		return r, store.ErrConflict
@@ -208,7 +261,7 @@ func (s *journal) Run(ctx context.Context, id string) (store.Run, error) {
 		if !ok {
 			return store.Run{}, store.ErrNotFound
 		}
-		return r.head, nil
+		return s.seen(r), nil
 	})
 }
 
@@ -224,8 +277,8 @@ func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) 
 	list := []store.Run{}
 	err = s.do(ctx, func(now time.Time) error {
 		for _, r := range s.runs {
-			if matches(r.head, q, now) && (!paged || cursor.Before(r.head.Created, r.head.ID)) {
-				list = append(list, r.head)
+			if head := s.seen(r); matches(head, q, now) && (!paged || cursor.Before(head.Created, head.ID)) {
+				list = append(list, head)
 			}
 		}
 		return nil
@@ -244,7 +297,7 @@ func (s *journal) Delete(ctx context.Context, id string) error {
 		if !ok {
 			return store.ErrNotFound
 		}
-		if r.head.Leased(now) {
+		if s.seen(r).Leased(now) {
 			return store.ErrLeased
 		}
 		s.remove(id, r)
@@ -254,7 +307,7 @@ func (s *journal) Delete(ctx context.Context, id string) error {
 
 // remove forgets a run, its events and its asks.
 func (s *journal) remove(id string, r *run) {
-	s.deleted = max(s.deleted, r.head.Epoch)
+	s.deleted = max(s.deleted, s.seen(r).Epoch)
 	s.used -= r.bytes
 	delete(s.runs, id)
 	for k, a := range s.asks.rows {
@@ -315,17 +368,43 @@ func (s *journal) Claim(ctx context.Context, id, owner string, ttl time.Duration
 	}
 	return get(ctx, s.memory, func(now time.Time) (store.Run, error) {
 		r, err := s.runs.writable(id)
-		switch {
-		case r == nil:
+		if r == nil {
 			return store.Run{}, err
-		case err == nil && r.head.Owner != owner && r.head.Leased(now):
-			err = store.ErrLeased
-		case err == nil:
-			r.head.Owner, r.head.Expires = owner, now.Add(ttl)
-			r.head.Epoch++
 		}
-		return r.head, err
+		if err == nil {
+			err = s.claim(r, owner, now, ttl)
+		}
+		return s.seen(r), err
 	})
+}
+
+// claim leases the tree of a run to owner.
+func (s *journal) claim(r *run, owner string, now time.Time, ttl time.Duration) error {
+	root, j := s.tree(r)
+	if j != nil {
+		to := j.Job
+		if !to.TakeUp(owner, now, ttl) {
+			return store.ErrLeased
+		}
+		s.jobs.move(j, to)
+		return nil
+	}
+	head := &root.head
+	if head.Owner != owner && head.Leased(now) {
+		return store.ErrLeased
+	}
+	if head.Job != "" { // it had the job's lease before, whose epochs are other ones
+		epoch := s.jobs.fence
+		if j := s.jobs.rows[head.Job]; j != nil {
+			epoch = j.Epoch
+		}
+		head.Epoch = max(head.Epoch, epoch)
+	}
+	if head.ID != head.Root && s.runs[head.Root] == nil { // it had that of its root
+		head.Epoch = max(head.Epoch, s.deleted)
+	}
+	head.Owner, head.Epoch, head.Expires = owner, head.Epoch+1, now.Add(ttl)
+	return nil
 }
 
 // Renew implements [store.Leases].
@@ -338,10 +417,14 @@ func (s *journal) Renew(ctx context.Context, id, owner string, epoch int64, ttl 
 		if err != nil {
 			return err
 		}
-		if r.head.Owner != owner || r.head.Epoch != epoch {
+		if !s.seen(r).HeldBy(owner, epoch) {
 			return store.ErrFenced
 		}
-		r.head.Expires = now.Add(ttl)
+		if root, j := s.tree(r); j != nil {
+			j.Lease = now.Add(ttl)
+		} else {
+			root.head.Expires = now.Add(ttl)
+		}
 		return nil
 	})
 }
@@ -351,17 +434,39 @@ func (s *journal) Release(ctx context.Context, id, owner string, epoch int64) er
 	if err := checkLease(id, owner, time.Second); err != nil {
 		return err
 	}
-	return s.do(ctx, func(time.Time) error {
+	return s.do(ctx, func(now time.Time) error {
 		r, ok := s.runs[id]
 		if !ok {
 			return store.ErrNotFound
 		}
-		if r.head.Epoch != epoch || r.head.Owner != "" && r.head.Owner != owner {
+		head := s.seen(r)
+		switch root, j := s.tree(r); {
+		case head.Epoch != epoch || head.Owner != "" && head.Owner != owner:
 			return store.ErrFenced
+		case head.Owner == "": // it was released, or has ended
+		case j != nil:
+			asks := s.pending(head.Root)
+			to := j.Job
+			to.LeaveRun(asks, now)
+			s.jobs.move(j, to)
+			for _, a := range asks {
+				s.jobs.waits[a.ID] = j.ID
+			}
+		default:
+			root.head.Owner, root.head.Expires = "", time.Time{}
 		}
-		r.head.Owner, r.head.Expires = "", time.Time{}
 		return nil
 	})
+}
+
+// pending returns the pending asks of a tree.
+func (s *journal) pending(root string) (list []store.Ask) {
+	for _, a := range s.asks.rows {
+		if r := s.runs[a.Run]; r != nil && r.head.Root == root && a.Status == store.AskPending {
+			list = append(list, *a)
+		}
+	}
+	return list
 }
 
 func checkLease(run, owner string, ttl time.Duration) error {

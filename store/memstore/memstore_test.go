@@ -41,7 +41,7 @@ func TestFull(t *testing.T) {
 			t.Fatalf("round %d: SettleAsk: %v", round, err)
 		}
 		for n := int64(1); ; n++ {
-			_, err = s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Summary: "s", Events: []store.Event{{Type: "e", Body: body}}})
+			_, err = s.Append(ctx, store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Summary: "s", Events: []store.Event{{Type: "e", Body: body}}})
 			if err != nil {
 				if n != 6 {
 					t.Errorf("round %d: append %d of 10 KiB: got %v, want the sixth to be the first that fails", round, n, err)
@@ -52,7 +52,7 @@ func TestFull(t *testing.T) {
 		if !errors.Is(err, store.ErrFull) {
 			t.Errorf("round %d: got %v, want %v", round, err, store.ErrFull)
 		}
-		if _, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, State: store.Failed}); err != nil {
+		if _, err := s.Append(ctx, store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, State: store.Failed}); err != nil {
 			t.Errorf("round %d: ending a run in a full store: %v", round, err)
 		}
 		if err := s.Delete(ctx, "r"); err != nil {
@@ -71,7 +71,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = s.Append(ctx, store.Append{Run: run.ID, Epoch: run.Epoch, After: store.Unchecked, State: store.Finished, Events: []store.Event{
+	_, err = s.Append(ctx, store.Append{Run: run.ID, Owner: run.Owner, Epoch: run.Epoch, After: store.Unchecked, State: store.Finished, Events: []store.Event{
 		{Type: store.ModelResult, Body: json.RawMessage(`{"text":"Hello, Ada."}`)},
 		{Type: store.RunFinished},
 	}})

@@ -16,7 +16,7 @@ type runs map[string]*run
 
 // run is a run with its events; the event with number n is at index n-1.
 type run struct {
-	head   store.Run
+	head   store.Run // its lease is that of its tree if it is the root, and no job's: see [journal.seen]
 	events []event
 	bytes  int64 // its share of memory.used
 }
@@ -58,7 +58,7 @@ func (s runs) writable(id string) (*run, error) {
 var handedOver = eventhook.Get[store.Event]().HandedOver
 
 // add numbers events and keeps copies of them, but of the bodies that were handed over.
-func (r *run) add(events []store.Event, now time.Time) {
+func (r *run) add(events []store.Event, epoch int64, now time.Time) {
 	if r.events == nil {
 		r.events = make([]event, 0, max(firstEvents, len(events)))
 	}
@@ -72,7 +72,7 @@ func (r *run) add(events []store.Event, now time.Time) {
 			raw = body(raw)
 		}
 		r.head.Seq++
-		r.events = append(r.events, event{r.head.Epoch, store.Clock(at).UnixMicro(), e.Type, e.Key, raw})
+		r.events = append(r.events, event{epoch, store.Clock(at).UnixMicro(), e.Type, e.Key, raw})
 	}
 }
 
@@ -89,7 +89,7 @@ func (r *run) change(a store.Append, now time.Time) {
 		r.head.State = a.State
 	}
 	if a.State.Ended() {
-		r.head.Owner, r.head.Expires = "", time.Time{}
+		r.head.Owner, r.head.Epoch, r.head.Expires = "", a.Epoch, time.Time{}
 	}
 }
 

@@ -107,9 +107,20 @@ func (t *tx) settleAsk(id string, d store.Decision) (won bool, err error) {
 	if err := t.exec("UPDATE fence SET settled = settled + 1"); err != nil {
 		return true, err
 	}
-	// It wakes the job that waits for it: see [store.Job.Wake].
-	return true, t.exec(`UPDATE jobs SET not_before = ?, due = created WHERE id = (SELECT job FROM asks WHERE id = ? AND job <> '')
-		AND state = 'waiting' AND owner = ''`, time.Time{}.UnixMicro(), id)
+	return true, t.wake(id)
+}
+
+// wake has the job given out that waits for an ask: see [store.Job.Wake].
+func (t *tx) wake(ask string) error {
+	j, err := scanJob(t.row("SELECT "+jobColumns+" FROM jobs WHERE id = (SELECT job FROM asks WHERE id = ? AND job <> '') AND state = 'waiting' AND owner = ''", ask))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j.Wake()
+	return t.exec("UPDATE jobs SET not_before = ?, due = ? WHERE id = ?", j.NotBefore.UnixMicro(), j.Due().UnixMicro(), j.ID)
 }
 
 // Ask implements [store.Asks].

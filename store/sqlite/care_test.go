@@ -29,7 +29,7 @@ func TestBackup(t *testing.T) {
 	writing := make(chan error, 1)
 	go func() {
 		for range 50 {
-			if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{{Type: "e"}}}); err != nil {
+			if _, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{{Type: "e"}}}); err != nil {
 				writing <- err
 				return
 			}

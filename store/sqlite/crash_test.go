@@ -57,7 +57,7 @@ func appendTo(ctx context.Context, s store.Store, id string) error {
 			}
 			events[i] = store.Event{Type: store.ToolIntent, Body: body}
 		}
-		last, err = s.Append(ctx, store.Append{Run: id, Epoch: r.Epoch, After: store.Unchecked, Events: events})
+		last, err = s.Append(ctx, store.Append{Run: id, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: events})
 		if err == nil {
 			fmt.Println(id, last)
 		}

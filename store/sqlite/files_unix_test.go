@@ -72,7 +72,7 @@ func fillDisk(path string) error {
 		return err
 	}
 	body := json.RawMessage(`"` + strings.Repeat("x", 10_000) + `"`)
-	more := store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{{Type: "e", Body: body}}}
+	more := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{{Type: "e", Body: body}}}
 	var before int64
 	for range 1000 {
 		last, e := s.Append(ctx, more)

@@ -44,7 +44,7 @@ func TestFull(t *testing.T) {
 				epoch, want = epoch+1, store.ErrFenced
 			}
 			wg.Go(func() {
-				if _, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: epoch, After: store.Unchecked, Events: events}); !errors.Is(err, want) {
+				if _, err := s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: epoch, After: store.Unchecked, Events: events}); !errors.Is(err, want) {
 					t.Errorf("round %d, Append to %s: got %v, want %v", round, r.ID, err, want)
 				}
 			})
@@ -61,7 +61,7 @@ func TestFull(t *testing.T) {
 		if i%3 == 0 {
 			want = 4
 		}
-		if last, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: big}); err != nil || last != want {
+		if last, err := s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: big}); err != nil || last != want {
 			t.Errorf("with room again, Append to %s: got %d, %v, want %d", r.ID, last, err, want)
 		}
 	}

@@ -23,16 +23,16 @@ type jobs struct {
 // place of what can be large.
 const (
 	jobColumns = "id, agent, key, batch, prompt, input, max_attempts, not_before, expires, timeout, hook, schedule, " +
-		"state, attempts, failures, losses, run, result, error, cancelling, untold, created, updated, owner, epoch, lease"
+		"state, attempts, failures, losses, progress, run, origin, result, error, cancelling, untold, created, updated, owner, epoch, lease"
 	briefColumns = "id, agent, key, batch, substr(prompt, 1, 200), '', max_attempts, not_before, expires, timeout, hook, schedule, " +
-		"state, attempts, failures, losses, run, '', error, cancelling, untold, created, updated, owner, epoch, lease"
+		"state, attempts, failures, losses, progress, run, origin, '', error, cancelling, untold, created, updated, owner, epoch, lease"
 )
 
 // jobFields returns where the columns of a job go, in the order of jobColumns.
 func jobFields(j *store.Job) []any {
 	return []any{&j.ID, &j.Agent, &j.Key, &j.Batch, &j.Prompt, (*body)(&j.Input), &j.MaxAttempts,
 		(*micros)(&j.NotBefore), (*micros)(&j.Expires), (*int64)(&j.Timeout), &j.Hook, &j.Schedule,
-		&j.State, &j.Attempts, &j.Failures, &j.Losses, &j.Run, (*body)(&j.Result), &j.Error, &j.Cancelling, &j.Untold,
+		&j.State, &j.Attempts, &j.Failures, &j.Losses, &j.Progress, &j.Run, &j.From, (*body)(&j.Result), &j.Error, &j.Cancelling, &j.Untold,
 		(*micros)(&j.Created), (*micros)(&j.Updated), &j.Owner, &j.Epoch, (*micros)(&j.Lease)}
 }
 
@@ -137,7 +137,7 @@ func (t *tx) insertJob(j store.Job) (store.Job, error) {
 	j = j.Queued(t.now)
 	j.Epoch = t.s.fenceOfJobs + 1
 	met, err := t.changed("INSERT OR FAIL INTO jobs ("+jobColumns+", due) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "+
-		"'queued', 0, 0, 0, '', '', '', 0, 0, ?13, ?13, '', ?14, ?15, ?16 FROM fence WHERE job = ?14 - 1 ON CONFLICT DO NOTHING",
+		"'queued', 0, 0, 0, 0, '', '', '', '', 0, 0, ?13, ?13, '', ?14, ?15, ?16 FROM fence WHERE job = ?14 - 1 ON CONFLICT DO NOTHING",
 		j.ID, j.Agent, j.Key, j.Batch, j.Prompt, string(j.Input), j.MaxAttempts, j.NotBefore.UnixMicro(), j.Expires.UnixMicro(),
 		int64(j.Timeout), j.Hook, j.Schedule, j.Created.UnixMicro(), j.Epoch, j.Lease.UnixMicro(), j.Due().UnixMicro())
 	if !met {
@@ -336,7 +336,7 @@ func (t *tx) claimDue(list []store.Job, n int, agents []string, owner string, tt
 		if !j.Claim(owner, t.now, ttl) {
 			continue
 		}
-		if err := t.exec("UPDATE jobs SET state = 'running', attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE n = ?",
+		if err := t.exec("UPDATE jobs SET state = 'running', attempts = ?, progress = 0, run = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE n = ?",
 			j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), due.n[i]); err != nil {
 			return list, err
 		}
@@ -388,8 +388,20 @@ func (s *jobs) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, err
 				return err
 			}
 		}
-		return j.Update(u, t.now)
+		err := j.Update(u, t.now)
+		if err == nil && u.Failed && j.State == store.JobQueued {
+			err = t.goOn(j)
+		}
+		return err
 	})
+}
+
+// goOn has the next attempt of a job go on from its run: see [store.Job.GoOn].
+func (t *tx) goOn(j *store.Job) error {
+	var recorded bool
+	err := t.row("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)", j.Run).Scan(&recorded)
+	j.GoOn(recorded)
+	return err
 }
 
 // waitFor notes which job the asks wake that an update waits for.
@@ -419,7 +431,12 @@ func (s *jobs) CancelJob(ctx context.Context, id string) (store.Job, error) {
 
 // RetryJob implements [store.Jobs].
 func (s *jobs) RetryJob(ctx context.Context, id string, fromStart bool) (store.Job, error) {
-	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, func(t *tx, j *store.Job) error { return j.Retry(t.now, fromStart) })
+	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, func(t *tx, j *store.Job) error {
+		if err := j.Retry(t.now, fromStart); err != nil || fromStart {
+			return err
+		}
+		return t.goOn(j)
+	})
 }
 
 // ClaimNotification implements [store.Jobs].
@@ -471,15 +488,15 @@ func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, cha
 
 // putJob writes a job that has changed.
 func (t *tx) putJob(j store.Job) error {
-	return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
+	return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, progress = ?, run = ?, origin = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
 		due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`,
-		string(j.State), j.Attempts, j.Failures, j.Losses, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
+		string(j.State), j.Attempts, j.Failures, j.Losses, j.Progress, j.Run, j.From, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
 		j.Due().UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), j.ID)
 }
 
-// endJob ends the job of an [store.Append], if its lease is held. It writes what an update that ends a job
-// changes.
-func (t *tx) endJob(u store.JobUpdate) error {
+// endJob ends the job of an [store.Append], if its lease is held, and reports whether it was. It writes what an update
+// that ends a job changes.
+func (t *tx) endJob(u store.JobUpdate) (bool, error) {
 	if u.Ended != nil {
 		*u.Ended = store.Job{} // of a transaction that was rolled back
 	}
@@ -489,12 +506,12 @@ func (t *tx) endJob(u store.JobUpdate) error {
 	} else if known, err := t.job(u.ID); err == nil {
 		j = known
 	} else if errors.Is(err, store.ErrNotFound) {
-		return nil
+		return false, nil
 	} else {
-		return err
+		return false, err
 	}
 	if j.ID != u.ID || j.Update(u, t.now) != nil {
-		return nil
+		return false, nil
 	}
 	met, err := t.changed(`UPDATE jobs SET state = ?, failures = ?, losses = ?, result = ?, error = ?, cancelling = 0, untold = ?, updated = ?, owner = '', lease = ?
 		WHERE id = ? AND owner = ? AND epoch = ? AND state IN ('running', 'waiting')`,
@@ -502,7 +519,7 @@ func (t *tx) endJob(u store.JobUpdate) error {
 	if met && u.Ended != nil {
 		*u.Ended = j
 	}
-	return err
+	return met, err
 }
 
 // Job implements [store.Jobs].

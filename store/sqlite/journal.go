@@ -19,11 +19,12 @@ import (
 // journal holds the statements on runs, their events and their leases.
 type journal struct{ *database }
 
-// runColumns are those of a run's head, in the order of scanRun.
-const runColumns = "id, agent, parent, title, summary, state, input_hash, created, updated, seq, owner, epoch, expires"
+// runColumns are those of a run's head, in the order of scanRun. They are read from the view heads, where a run has
+// the lease of its tree, and written to the table runs, where it has none unless it is the root of a tree without a job.
+const runColumns = "id, agent, parent, root, job, title, summary, state, input_hash, created, updated, seq, owner, epoch, expires"
 
 func scanRun(row scanner) (r store.Run, err error) {
-	err = row.Scan(&r.ID, &r.Agent, &r.Parent, &r.Title, &r.Summary, &r.State, &r.InputHash,
+	err = row.Scan(&r.ID, &r.Agent, &r.Parent, &r.Root, &r.Job, &r.Title, &r.Summary, &r.State, &r.InputHash,
 		(*micros)(&r.Created), (*micros)(&r.Updated), &r.Seq, &r.Owner, &r.Epoch, (*micros)(&r.Expires))
 	return r, found(err)
 }
@@ -38,7 +39,7 @@ func found(err error) error {
 
 // head reads a run in a transaction.
 func (t *tx) head(id string) (store.Run, error) {
-	return scanRun(t.row("SELECT "+runColumns+" FROM runs WHERE id = ?", id))
+	return scanRun(t.row("SELECT "+runColumns+" FROM heads WHERE id = ?", id))
 }
 
 // writable reads a run that must not have ended; it is returned even then.
@@ -147,18 +148,22 @@ var (
 
 // create adds a run, unless there is one of that ID.
 func (t *tx) create(r store.Run, ttl time.Duration, first []store.Event) (store.Run, error) {
-	if r.Parent != "" {
-		if above, err := t.head(r.Parent); err == nil && above.HeldByOther(r.Owner) {
-			if old, err := t.head(r.ID); err == nil {
-				return old, store.ErrExists
-			}
-			return r, store.ErrFenced
-		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+	held, err := t.lease(&r)
+	if errors.Is(err, store.ErrFenced) {
+		if old, err := t.head(r.ID); err == nil {
+			return old, store.ErrExists
+		} else if !errors.Is(err, store.ErrNotFound) {
 			return r, err
 		}
 	}
-	r.Created, r.Updated, r.Expires, r.Epoch = t.now, t.now, t.now.Add(ttl), t.s.fence+1
-	n, err := t.addRun(r)
+	if err != nil {
+		return r, err
+	}
+	r.Created, r.Updated = t.now, t.now
+	if !held {
+		r.Expires, r.Epoch = t.now.Add(ttl), t.s.fence+1
+	}
+	n, err := t.addRun(r, held)
 	if err == nil && n == 0 { // there is one, or a run was deleted
 		if old, err := t.head(r.ID); err == nil {
 			return old, store.ErrExists
@@ -169,21 +174,54 @@ func (t *tx) create(r store.Run, ttl time.Duration, first []store.Event) (store.
 			return r, err
 		}
 		r.Epoch = t.s.fence + 1
-		n, err = t.addRun(r)
+		n, err = t.addRun(r, held)
 	}
 	if err != nil {
 		return r, err
 	}
-	t.s.remember(r.ID, n)
+	t.s.remember(r.ID, place{n, r.Root, r.Job})
 	return r, t.insert(n, 0, r.Epoch, first)
 }
 
-// addRun adds the head of a run, and returns its number: 0 if there is a run of that ID, or its epoch
-// does not follow the fence.
-func (t *tx) addRun(r store.Run) (int64, error) {
-	res, err := t.s.exec("INSERT OR FAIL INTO runs ("+runColumns+") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13 FROM fence WHERE epoch = ?12 - 1 ON CONFLICT (id) DO NOTHING",
-		r.ID, r.Agent, r.Parent, r.Title, r.Summary, string(r.State), r.InputHash,
-		r.Created.UnixMicro(), r.Updated.UnixMicro(), r.Seq, r.Owner, r.Epoch, r.Expires.UnixMicro())
+// lease makes a run that is created the root of a tree, or a part of its parent's, and reports whether it has a lease
+// already that is its owner's: that of its job, or of its parent's tree.
+func (t *tx) lease(r *store.Run) (held bool, err error) {
+	r.Root = r.ID
+	if r.Parent != "" {
+		above, err := t.head(r.Parent)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			r.Job = ""
+			return false, nil
+		case err == nil && !above.HeldBy(r.Owner, r.Epoch):
+			err = store.ErrFenced
+		}
+		r.Root, r.Job, r.Expires = above.Root, above.Job, above.Expires
+		return true, err
+	}
+	if r.Job == "" {
+		return false, nil
+	}
+	err = t.row("SELECT lease FROM jobs WHERE id = ? AND run = ? AND owner = ? AND epoch = ? AND "+goesOn, r.Job, r.ID, r.Owner, r.Epoch).Scan((*micros)(&r.Expires))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = store.ErrFenced
+	}
+	return true, err
+}
+
+// goesOn is the condition on a job that has not ended.
+const goesOn = "state IN ('queued', 'running', 'waiting')"
+
+// addRun adds the head of a run, and returns its number: 0 if there is a run of that ID, or if its epoch, of a lease
+// of its own, does not follow the fence.
+func (t *tx) addRun(r store.Run, held bool) (int64, error) {
+	const add = "INSERT OR FAIL INTO runs (" + runColumns + ") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15 FROM fence"
+	query, owner, expires := add+" WHERE epoch = ?14 - 1 ON CONFLICT (id) DO NOTHING", r.Owner, r.Expires
+	if held {
+		query, owner, expires = add+" WHERE true ON CONFLICT (id) DO NOTHING", "", time.Time{}
+	}
+	res, err := t.s.exec(query, r.ID, r.Agent, r.Parent, r.Root, r.Job, r.Title, r.Summary, string(r.State), r.InputHash,
+		r.Created.UnixMicro(), r.Updated.UnixMicro(), r.Seq, owner, r.Epoch, expires.UnixMicro())
 	if err != nil {
 		return 0, err
 	}
@@ -262,20 +300,38 @@ func (t *tx) append(a store.Append) (last int64, err error) {
 	if err := t.insert(at.n, at.last, a.Epoch, a.Events); err != nil {
 		return 0, err
 	}
-	if a.State.Ended() {
-		delete(t.s.rows, a.Run)
+	if !a.State.Ended() {
+		return at.last + int64(len(a.Events)), nil
 	}
+	delete(t.s.rows, a.Run)
+	ended := false
 	if a.Job != nil {
-		err = t.endJob(*a.Job)
+		ended, err = t.endJob(*a.Job)
+	}
+	if err == nil && at.job != "" && at.root == a.Run && !(ended && a.Job.ID == at.job) {
+		err = t.leaveJob(at.job, a)
 	}
 	return at.last + int64(len(a.Events)), err
+}
+
+// leaveJob releases the job of a run that an append has ended, if it was the job's newest attempt: see [store.Job.RunEnded].
+func (t *tx) leaveJob(id string, a store.Append) error {
+	j, err := t.job(id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !j.Leases(a.Run) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j.RunEnded(t.now)
+	return t.putJob(j)
 }
 
 // advance changes the head of a run, and its asks, as a says, and returns where the run ended before.
 func (t *tx) advance(a store.Append) (end, error) {
 	asks := len(a.Asks)+len(a.Settle) > 0
-	if n, ok := t.s.rows[a.Run]; ok && a.After != store.Unchecked && len(a.Events) > 0 && !asks {
-		at := end{n, a.After}
+	if run, ok := t.s.rows[a.Run]; ok && a.After != store.Unchecked && len(a.Events) > 0 && !asks {
+		at := end{run, a.After}
 		if met, err := t.change(at, a); met || err != nil {
 			return at, err
 		}
@@ -284,7 +340,7 @@ func (t *tx) advance(a store.Append) (end, error) {
 	if err != nil {
 		return at, err
 	}
-	t.s.remember(a.Run, at.n)
+	t.s.remember(a.Run, at.place)
 	if asks {
 		if err := t.changeAsks(a); err != nil {
 			return at, err
@@ -316,16 +372,25 @@ func (t *tx) changeAsks(a store.Append) error {
 // errRepeat says that an append was made before.
 var errRepeat = errors.New("it is there already")
 
+// place is a run's number in the table, and its tree, which do not change.
+type place struct {
+	n         int64
+	root, job string
+}
+
 // end is where a run can be appended to.
-type end struct{ n, last int64 }
+type end struct {
+	place
+	last int64
+}
 
 // appendable finds the end of the run that a may be written to.
 func (t *tx) appendable(a store.Append) (e end, err error) {
 	var epoch int64
 	var state store.RunState
 	var owner string
-	row := t.row("SELECT n, seq, epoch, state, owner FROM runs WHERE id = ?", a.Run)
-	if err := found(row.Scan(&e.n, &e.last, &epoch, &state, &owner)); err != nil {
+	row := t.row("SELECT n, root, job, seq, epoch, state, owner FROM heads WHERE id = ?", a.Run)
+	if err := found(row.Scan(&e.n, &e.root, &e.job, &e.last, &epoch, &state, &owner)); err != nil {
 		return e, err
 	}
 	elsewhere := a.After != store.Unchecked && a.After != e.last
@@ -339,7 +404,7 @@ func (t *tx) appendable(a store.Append) (e end, err error) {
 	switch {
 	case state.Ended():
 		return e, store.ErrFinished
-	case epoch != a.Epoch || owner == "":
+	case epoch != a.Epoch || owner != a.Owner || owner == "":
 		return e, store.ErrFenced
 	case elsewhere:
 		return e, store.ErrConflict
@@ -423,22 +488,50 @@ func (t *tx) insert(run, last, epoch int64, events []store.Event) error {
 	return nil
 }
 
+// changes are the statements that change the head of a run with events (0), its state or summary (1), or end it (2): of a
+// tree without a job its root, which has the tree's lease, and of another tree any run.
+func changes() (root, other [3]string) {
+	const run = " WHERE n = ?3 AND id = ?4 AND seq = ?5 AND state IN ('running', 'waiting')"
+	for i, set := range [...]string{
+		"UPDATE runs SET seq = ?1, updated = ?2",
+		"UPDATE runs SET seq = ?1, updated = ?2, state = coalesce(nullif(?8, ''), state), summary = coalesce(nullif(?9, ''), summary)",
+		fmt.Sprintf("UPDATE runs SET seq = ?1, updated = ?2, state = ?8, summary = coalesce(nullif(?9, ''), summary), owner = '', epoch = ?7, expires = %d", time.Time{}.UnixMicro()),
+	} {
+		root[i] = set + run + " AND root = id AND job = '' AND owner = ?6 AND epoch = ?7"
+		next := 8 + 2*min(i, 1)
+		other[i] = set + run + fmt.Sprintf(` AND root = ?%d AND job = ?%d AND coalesce(
+			(SELECT owner = ?6 AND epoch = ?7 FROM jobs WHERE id = ?%[2]d AND run = ?%[1]d AND `+goesOn+`),
+			(SELECT owner = ?6 AND epoch = ?7 FROM runs AS top WHERE id = ?%[1]d), owner = ?6 AND epoch = ?7)`, next, next+1)
+	}
+	return root, other
+}
+
+var changesOfRoots, changesOfOthers = changes()
+
 // change applies what an append says of the head of a run that ends there, and reports whether it met
-// the run: one that has not ended, with the lease and the end that a expects.
+// the run: one that has not ended, with the end that a expects, and the lease of its tree.
 func (t *tx) change(at end, a store.Append) (bool, error) {
-	const run = " WHERE n = ? AND id = ? AND seq = ? AND epoch = ? AND owner <> '' AND state IN ('running', 'waiting')"
-	last, now := at.last+int64(len(a.Events)), t.now.UnixMicro()
+	which := 0
 	switch {
 	case a.State.Ended():
-		return t.changed("UPDATE runs SET seq = ?, updated = ?, state = ?, summary = coalesce(nullif(?, ''), summary), owner = '', expires = ?"+run,
-			last, now, string(a.State), a.Summary, time.Time{}.UnixMicro(), at.n, a.Run, at.last, a.Epoch)
+		which = 2
 	case a.State != "" || a.Summary != "":
-		return t.changed("UPDATE runs SET seq = ?, updated = ?, state = coalesce(nullif(?, ''), state), summary = coalesce(nullif(?, ''), summary)"+run,
-			last, now, string(a.State), a.Summary, at.n, a.Run, at.last, a.Epoch)
-	case len(a.Events) > 0:
-		return t.changed("UPDATE runs SET seq = ?, updated = ?"+run, last, now, at.n, a.Run, at.last, a.Epoch)
+		which = 1
+	case len(a.Events) == 0:
+		return false, nil
 	}
-	return false, nil
+	args := append(t.args[:0], at.last+int64(len(a.Events)), t.now.UnixMicro(), at.n, a.Run, at.last, a.Owner, a.Epoch)
+	if which > 0 {
+		args = append(args, string(a.State), a.Summary)
+	}
+	query := changesOfRoots[which]
+	if at.job != "" || at.root != a.Run {
+		args, query = append(args, at.root, at.job), changesOfOthers[which]
+	}
+	met, err := t.changed(query, args...)
+	clear(args)
+	t.args = args
+	return met, err
 }
 
 // Events implements [store.Journal].
@@ -488,7 +581,7 @@ func (s *journal) Run(ctx context.Context, id string) (r store.Run, err error) {
 		return store.Run{}, err
 	}
 	err = s.read(ctx, "reading a run", func(q reader) error {
-		r, err = scanRun(q.row("SELECT "+runColumns+" FROM runs WHERE id = ?", id))
+		r, err = scanRun(q.row("SELECT "+runColumns+" FROM heads WHERE id = ?", id))
 		return err
 	})
 	return r, err
@@ -523,7 +616,7 @@ func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) 
 	if q.Free {
 		w.and("state IN ('running', 'waiting') AND (owner = '' OR expires <= ?)", s.now().UnixMicro())
 	}
-	query, args := w.newest("SELECT "+runColumns+" FROM runs", cursor, paged, store.PageSize(q.Limit))
+	query, args := w.newest("SELECT "+runColumns+" FROM heads", cursor, paged, store.PageSize(q.Limit))
 	return list(ctx, s.database, "listing runs", query, args, scanRun, nil)
 }
 
@@ -612,20 +705,56 @@ func (s *journal) Claim(ctx context.Context, run, owner string, ttl time.Duratio
 	}
 	var r store.Run
 	err := s.writer.do(ctx, "claiming a run", weight{events: 1}, func(t *tx) (err error) {
-		if r, err = t.writable(run); err != nil {
-			return err
+		if r, err = t.writable(run); err == nil {
+			err = t.claimTree(&r, owner, ttl)
 		}
-		if r.Owner != owner && r.Leased(t.now) {
-			return store.ErrLeased
-		}
-		r.Owner, r.Epoch, r.Expires = owner, r.Epoch+1, t.now.Add(ttl)
-		return t.exec("UPDATE runs SET owner = ?, epoch = ?, expires = ? WHERE id = ?",
-			r.Owner, r.Epoch, r.Expires.UnixMicro(), run)
+		return err
 	})
 	if err != nil && !errors.Is(err, store.ErrLeased) && !errors.Is(err, store.ErrFinished) {
 		return store.Run{}, err
 	}
 	return r, err
+}
+
+// claimTree leases the tree of a run to owner.
+func (t *tx) claimTree(r *store.Run, owner string, ttl time.Duration) error {
+	j, leases, err := t.jobOf(r)
+	switch {
+	case err != nil:
+		return err
+	case leases:
+		if !j.TakeUp(owner, t.now, ttl) {
+			return store.ErrLeased
+		}
+		r.Owner, r.Epoch, r.Expires = j.Owner, j.Epoch, j.Lease
+		return t.exec("UPDATE jobs SET state = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE id = ?",
+			string(j.State), j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), j.ID)
+	case r.Owner != owner && r.Leased(t.now):
+		return store.ErrLeased
+	}
+	// A tree that had the lease of its job before goes on above its epochs, and so does a run whose root was deleted.
+	if err := t.row("SELECT max(?, coalesce((SELECT 0 FROM runs WHERE id = ?), epoch)) FROM fence", j.Epoch, r.Root).Scan(&j.Epoch); err != nil {
+		return err
+	}
+	r.Owner, r.Epoch, r.Expires = owner, max(r.Epoch, j.Epoch)+1, t.now.Add(ttl)
+	return t.exec("UPDATE runs SET owner = ?, epoch = ?, expires = ? WHERE id = "+ownTree, r.Owner, r.Epoch, r.Expires.UnixMicro(), r.Root, r.ID)
+}
+
+// ownTree is the run that has the lease of a tree without a job: the root, by its ID, or the run itself, by its own, where
+// the root was deleted.
+const ownTree = "coalesce((SELECT id FROM runs AS top WHERE id = ?), ?)"
+
+// jobOf returns the job of a run's tree, and reports whether the lease of the tree is the job's. Of a job that was deleted it has
+// the epoch at most, and of none nothing.
+func (t *tx) jobOf(r *store.Run) (j store.Job, leases bool, err error) {
+	if r.Job == "" {
+		return j, false, nil
+	}
+	j, err = t.job(r.Job)
+	if errors.Is(err, store.ErrNotFound) {
+		err = t.row("SELECT job FROM fence").Scan(&j.Epoch)
+	}
+	return j, j.Leases(r.Root), err
 }
 
 // Renew implements [store.Leases].
@@ -638,10 +767,17 @@ func (s *journal) Renew(ctx context.Context, run, owner string, epoch int64, ttl
 		if err != nil {
 			return err
 		}
-		if r.Owner != owner || r.Epoch != epoch {
+		if !r.HeldBy(owner, epoch) {
 			return store.ErrFenced
 		}
-		return t.exec("UPDATE runs SET expires = ? WHERE id = ?", t.now.Add(ttl).UnixMicro(), run)
+		until := t.now.Add(ttl).UnixMicro()
+		if r.Job != "" {
+			met, err := t.changed("UPDATE jobs SET lease = ? WHERE id = ? AND run = ? AND "+goesOn, until, r.Job, r.Root)
+			if met || err != nil {
+				return err
+			}
+		}
+		return t.exec("UPDATE runs SET expires = ? WHERE id = "+ownTree, until, r.Root, r.ID)
 	})
 }
 
@@ -652,14 +788,42 @@ func (s *journal) Release(ctx context.Context, run, owner string, epoch int64) e
 	}
 	return s.writer.do(ctx, "releasing a lease", weight{events: 1}, func(t *tx) error {
 		r, err := t.head(run)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if r.Epoch != epoch || r.Owner != "" && r.Owner != owner {
+		case r.Epoch != epoch || r.Owner != "" && r.Owner != owner:
 			return store.ErrFenced
+		case r.Owner == "": // it was released, or has ended
+			return nil
 		}
-		return t.exec("UPDATE runs SET owner = '', expires = ? WHERE id = ?", time.Time{}.UnixMicro(), run)
+		j, leases, err := t.jobOf(&r)
+		switch {
+		case err != nil:
+			return err
+		case leases:
+			return t.releaseJob(&j)
+		}
+		return t.exec("UPDATE runs SET owner = '', expires = ? WHERE id = "+ownTree, time.Time{}.UnixMicro(), r.Root, r.ID)
 	})
+}
+
+// releaseJob releases a job by its run, until one of the pending asks of the run's tree is decided.
+func (t *tx) releaseJob(j *store.Job) error {
+	const pending = " WHERE status = 'pending' AND run IN (SELECT ?1 UNION ALL SELECT id FROM runs WHERE root = ?1 AND root <> id)"
+	var asks []store.Ask
+	err := t.each("SELECT "+askColumns+" FROM asks"+pending, []any{j.Run}, func(row scanner) (bool, error) {
+		a, err := scanAsk(row)
+		asks = append(asks, a)
+		return true, err
+	})
+	if err == nil && len(asks) > 0 {
+		err = t.exec("UPDATE asks SET job = ?2"+pending, j.Run, j.ID)
+	}
+	if err != nil {
+		return err
+	}
+	j.LeaveRun(asks, t.now)
+	return t.putJob(*j)
 }
 
 func checkLease(run, owner string, ttl time.Duration) error {

@@ -57,7 +57,7 @@ func TestBothOpenTheSameFile(t *testing.T) {
 		if i == 0 {
 			epoch = newRun(t, s, "r").Epoch
 		}
-		if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: epoch, After: store.Unchecked, Events: big}); err != nil || last != int64(i+1) {
+		if last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: epoch, After: store.Unchecked, Events: big}); err != nil || last != int64(i+1) {
 			t.Errorf("Append: got %d, %v, want %d", last, err, i+1)
 		}
 		n := 0
@@ -109,7 +109,7 @@ const shared = 100
 // share appends to the run that both processes have.
 func share(ctx context.Context, s store.Store) error {
 	for i := range shared {
-		if _, err := s.Append(ctx, store.Append{Run: "shared", Epoch: 1, After: store.Unchecked, Events: small}); err != nil {
+		if _, err := s.Append(ctx, store.Append{Run: "shared", Owner: "w", Epoch: 1, After: store.Unchecked, Events: small}); err != nil {
 			return fmt.Errorf("append %d: %w", i, err)
 		}
 	}

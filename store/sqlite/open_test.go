@@ -20,7 +20,7 @@ func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "troupe.db")
 	s := openAt(t, path, nil)
 	r := newRun(t, s, "r")
-	if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); err != nil {
+	if _, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.OpenAsk(t.Context(), store.Ask{ID: "q", Run: "r", Kind: "form", Path: []string{"a"}}); err != nil {
@@ -45,7 +45,7 @@ func TestReopen(t *testing.T) {
 	if _, ok, err := s.Approved(t.Context(), "f", "s", "h"); err != nil || !ok {
 		t.Errorf("Approved: got %v, %v, want true", ok, err)
 	}
-	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); err != nil || last != 2 {
+	if last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}); err != nil || last != 2 {
 		t.Errorf("Append: got %d, %v, want 2", last, err)
 	}
 }
@@ -147,7 +147,7 @@ func TestTwoStores(t *testing.T) {
 	for i, s := range stores {
 		wg.Go(func() {
 			for range 20 {
-				if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); err != nil {
+				if _, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}); err != nil {
 					t.Errorf("Append by store %d: %v", i, err)
 				}
 			}
@@ -169,7 +169,7 @@ func TestTwoStores(t *testing.T) {
 	if _, err := stores[1].Claim(t.Context(), "r", "x", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stores[0].Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); !errors.Is(err, store.ErrFenced) {
+	if _, err := stores[0].Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}); !errors.Is(err, store.ErrFenced) {
 		t.Errorf("Append after another store's claim: got %v, want %v", err, store.ErrFenced)
 	}
 }

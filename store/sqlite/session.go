@@ -23,9 +23,9 @@ type session struct {
 	args     []driver.NamedValue    // room for those of a statement
 	row      values                 // room for a row
 
-	// rows are the numbers of runs by their IDs, which save a look into the table where the statement
-	// that needs the number also compares the ID: a run may have been deleted meanwhile.
-	rows map[string]int64
+	// rows are the places of runs by their IDs, which save a look into the table where the statement
+	// that needs a place also compares the ID with it: a run may have been deleted meanwhile.
+	rows map[string]place
 	// These are the fences as they were read last: the statements that need them compare them.
 	fence, fenceOfJobs int64
 }
@@ -42,7 +42,7 @@ func openSession(db *sql.DB) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{conn: conn, prepared: make(map[string]driver.Stmt), rows: make(map[string]int64)}, nil
+	return &session{conn: conn, prepared: make(map[string]driver.Stmt), rows: make(map[string]place)}, nil
 }
 
 // useWAL is not left to the driver, which would set it before the file is known
@@ -220,12 +220,12 @@ func (s *session) checkpoint(busy time.Duration) (pages int, err error) {
 	return pages, err
 }
 
-// remember keeps the number of a run.
-func (s *session) remember(run string, n int64) {
+// remember keeps the place of a run.
+func (s *session) remember(run string, at place) {
 	if len(s.rows) >= maxRows {
 		clear(s.rows)
 	}
-	s.rows[run] = n
+	s.rows[run] = at
 }
 
 // tx is the transaction that a write runs in.

@@ -20,7 +20,7 @@ type started struct {
 
 // start starts one append to a run, and sends its outcome.
 func start(s *sqlite.Store, i int, r store.Run, events []store.Event, out chan<- started) {
-	s.StartAppend(store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: events},
+	s.StartAppend(store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: events},
 		func(last int64, err error) { out <- started{i, last, err} })
 }
 
@@ -65,7 +65,7 @@ func TestCloseEndsChain(t *testing.T) {
 			ended <- err
 			return
 		}
-		s.StartAppend(store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: small}, next)
+		s.StartAppend(store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}, next)
 	}
 	next(0, nil)
 	<-running

@@ -55,7 +55,7 @@ func TestTornTail(t *testing.T) {
 		if got != want || r.Seq != int64(want) {
 			t.Errorf("%s at %d of %d: got %d events and head %d, want %d", tt.name, tt.at, end, got, r.Seq, want)
 		}
-		if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: 1, After: store.Unchecked, Events: []store.Event{{Type: "e"}}}); err != nil {
+		if _, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: 1, After: store.Unchecked, Events: []store.Event{{Type: "e"}}}); err != nil {
 			t.Errorf("%s at %d: Append afterwards: %v", tt.name, tt.at, err)
 		}
 	}
@@ -72,7 +72,7 @@ func writeLog(t *testing.T, events int) (file, log []byte, sizes []int64) {
 		t.Fatal(err)
 	}
 	for range events {
-		if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{{Type: "e"}}}); err != nil {
+		if _, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{{Type: "e"}}}); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(path + "-wal")

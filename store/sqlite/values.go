@@ -53,6 +53,8 @@ func scanValue(to any, from driver.Value) bool {
 			_ = to.Scan(from)
 		case *store.JobState:
 			*to = store.JobState(from)
+		case *store.RunState:
+			*to = store.RunState(from)
 		default:
 			return false
 		}

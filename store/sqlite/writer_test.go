@@ -74,7 +74,7 @@ func TestWithdraw(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	got := make(chan error, 1)
 	go func() {
-		_, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
+		_, err := s.Append(ctx, store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		got <- err
 	}()
 	waitQueued(t, s, 1)
@@ -83,7 +83,7 @@ func TestWithdraw(t *testing.T) {
 		t.Errorf("Append withdrawn: got %v, want %v", err, cause)
 	}
 	release()
-	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); last != 1 || err != nil {
+	if last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}); last != 1 || err != nil {
 		t.Errorf("Append after one was withdrawn: got %d, %v, want 1", last, err)
 	}
 }
@@ -96,13 +96,13 @@ func TestQueueBound(t *testing.T) {
 	<-entered
 	got := make(chan error, 1)
 	go func() {
-		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
+		_, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		got <- err
 	}()
 	waitQueued(t, s, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Append(ctx, store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Append to a full queue: got %v, want %v", err, context.DeadlineExceeded)
 	}
 	release()
@@ -127,7 +127,7 @@ func TestCloseCommits(t *testing.T) {
 	<-entered
 	for i := range n {
 		go func() {
-			_, err := s.Append(context.Background(), store.Append{Run: fmt.Sprint("r", i), Epoch: 1, After: store.Unchecked, Events: small})
+			_, err := s.Append(context.Background(), store.Append{Run: fmt.Sprint("r", i), Owner: "w", Epoch: 1, After: store.Unchecked, Events: small})
 			got <- err
 		}()
 	}
@@ -159,7 +159,7 @@ func TestLostConnection(t *testing.T) {
 		if err := s.Break(); err == nil {
 			t.Error("a commit on a closed connection: got no error")
 		}
-		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		if err != nil || last != int64(round+1) {
 			t.Errorf("Append after the connection was lost: got %d, %v, want %d", last, err, round+1)
 		}
@@ -173,7 +173,7 @@ func TestLocked(t *testing.T) {
 	impatient := openAt(t, path, &sqlite.Options{BusyTimeout: 10 * time.Millisecond})
 	patient := openAt(t, path, &sqlite.Options{BusyTimeout: time.Minute})
 	r := newRun(t, impatient, "r")
-	more := store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}
+	more := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small}
 
 	unlock := lock(t, path)
 	if _, err := impatient.Append(t.Context(), more); !errors.Is(err, store.ErrBusy) {
@@ -208,7 +208,7 @@ func TestLockedWritesWait(t *testing.T) {
 	for refused := false; !refused; { // a new write every now and then, until the first is refused
 		wg.Go(func() {
 			began := time.Now()
-			_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
+			_, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 			if err == nil {
 				return
 			}
@@ -261,7 +261,7 @@ func TestAnotherProcessChanges(t *testing.T) {
 	r := newRun(t, s, "r")
 	add := func(epoch, after, want int64, wantErr error) {
 		t.Helper()
-		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: epoch, After: after, Events: small})
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: epoch, After: after, Events: small})
 		if last != want || !errors.Is(err, wantErr) {
 			t.Errorf("Append: got %d, %v, want %d, %v", last, err, want, wantErr)
 		}
@@ -273,10 +273,10 @@ func TestAnotherProcessChanges(t *testing.T) {
 		}
 	}
 	add(r.Epoch, 0, 1, nil)
-	_, err := other.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: small})
+	_, err := other.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, Events: small})
 	try(err)
 	add(r.Epoch, 1, 2, nil) // the same events
-	_, err = other.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: 2, Events: big})
+	_, err = other.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 2, Events: big})
 	try(err)
 	add(r.Epoch, 2, 0, store.ErrConflict)
 	try(other.Release(t.Context(), "r", "w", r.Epoch))
@@ -285,7 +285,7 @@ func TestAnotherProcessChanges(t *testing.T) {
 	try(err)
 	add(r.Epoch, 3, 0, store.ErrFenced)
 	add(taken.Epoch, 3, 4, nil)
-	_, err = other.Append(t.Context(), store.Append{Run: "r", Epoch: taken.Epoch, After: 4, State: store.Finished})
+	_, err = other.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: taken.Epoch, After: 4, State: store.Finished})
 	try(err)
 	add(taken.Epoch, 4, 0, store.ErrFinished)
 	try(other.Delete(t.Context(), "r"))
@@ -301,7 +301,7 @@ func TestAnotherProcessChanges(t *testing.T) {
 	if found, err := s.Create(t.Context(), store.Run{ID: "r", Agent: "a"}, "w", time.Hour, small...); !errors.Is(err, store.ErrExists) || found.Epoch != again.Epoch || found.Seq != 1 {
 		t.Errorf("Create of a run of the other process: got epoch %d, %d events, %v", found.Epoch, found.Seq, err)
 	}
-	_, err = other.Append(t.Context(), store.Append{Run: "r", Epoch: again.Epoch, After: 1, State: store.Finished})
+	_, err = other.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: again.Epoch, After: 1, State: store.Finished})
 	try(err)
 	try(other.Delete(t.Context(), "r"))
 	if above := newRun(t, s, "r"); above.Epoch != again.Epoch+1 {
@@ -361,7 +361,7 @@ func TestManyEvents(t *testing.T) {
 			}
 			events = append(events, e)
 		}
-		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: int64(len(all)), Events: events})
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: int64(len(all)), Events: events})
 		if all = append(all, events...); err != nil || last != int64(len(all)) {
 			t.Fatalf("Append of %d events: got %d, %v, want %d", n, last, err, len(all))
 		}

@@ -14,10 +14,10 @@ func testAppendRepeat(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	r := create(t, s, "r", event(store.RunStarted, 1))
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8901, time.UTC)
-	two := store.Append{Run: "r", Epoch: r.Epoch, After: 1, State: store.Waiting, Events: []store.Event{
+	two := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, State: store.Waiting, Events: []store.Event{
 		{Type: "a", Key: "k", Time: at, Body: event("", 2).Body}, {Type: "b", Time: at}}}
-	three := store.Append{Run: "r", Epoch: r.Epoch, After: 3, State: store.Running, Events: []store.Event{event("c", 4)}}
-	last := store.Append{Run: "r", Epoch: r.Epoch, After: 4, State: store.Finished, Events: []store.Event{event(store.RunFinished, 5)}}
+	three := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 3, State: store.Running, Events: []store.Event{event("c", 4)}}
+	last := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 4, State: store.Finished, Events: []store.Event{event(store.RunFinished, 5)}}
 	for i, step := range []store.Append{two, three, last} {
 		want := step.After + int64(len(step.Events))
 		for range 3 { // the last of them to a run that has ended
@@ -41,7 +41,7 @@ func testAppendRepeat(t *testing.T, open func(t *testing.T) store.Store) {
 func testAppendConflict(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	r := create(t, s, "r", event(store.RunStarted, 1))
-	made := store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: []store.Event{event("a", 2), event("b", 3)}}
+	made := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, Events: []store.Event{event("a", 2), event("b", 3)}}
 	if _, err := s.Append(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func testAppendAsks(t *testing.T, open func(t *testing.T) store.Store) {
 	r := create(t, s, "r")
 	create(t, s, "other")
 	wantErr(t, "OpenAsk", s.OpenAsk(t.Context(), fullAsk("others", "other")), nil)
-	opened := store.Append{Run: "r", Epoch: r.Epoch, State: store.Waiting, Events: []store.Event{{Type: store.AskOpened, Key: "q"}},
+	opened := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, State: store.Waiting, Events: []store.Event{{Type: store.AskOpened, Key: "q"}},
 		Asks: []store.Ask{fullAsk("q", "r"), fullAsk("q2", "r")}}
 	for range 2 {
 		_, err := s.Append(t.Context(), opened)
@@ -103,12 +103,12 @@ func testAppendAsks(t *testing.T, open func(t *testing.T) store.Store) {
 	want.Created = got.Created
 	wantEqual(t, "Ask", got, want)
 
-	again := store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: []store.Event{{Type: store.AskOpened, Key: "q"}}, Asks: []store.Ask{fullAsk("q", "r")}}
+	again := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, Events: []store.Event{{Type: store.AskOpened, Key: "q"}}, Asks: []store.Ask{fullAsk("q", "r")}}
 	if last, err := s.Append(t.Context(), again); err != nil || last != 2 {
 		t.Errorf("Append that opens the same ask: got %d, %v, want 2", last, err)
 	}
 	d := store.Decision{Status: store.AskAccepted, By: "ada", Scope: "once", Answer: []byte(`{"a":1}`)}
-	settle := store.Append{Run: "r", Epoch: r.Epoch, After: 2, State: store.Running, Events: []store.Event{{Type: store.AskSettled, Key: "q"}},
+	settle := store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 2, State: store.Running, Events: []store.Event{{Type: store.AskSettled, Key: "q"}},
 		Settle: []store.Settlement{{Ask: "q", Decision: d}}}
 	for range 2 {
 		last, err := s.Append(t.Context(), settle)
@@ -160,12 +160,12 @@ func testRefusedAsks(t *testing.T, s store.Store, r store.Run) {
 		{"no decision", say, nil, []store.Settlement{{Ask: "q2", Decision: store.Decision{Status: store.AskPending}}}, store.ErrInvalid},
 	}
 	for _, tt := range tests {
-		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: 3, Events: tt.events, Asks: tt.asks, Settle: tt.settle})
+		_, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 3, Events: tt.events, Asks: tt.asks, Settle: tt.settle})
 		wantErr(t, "Append with "+tt.name, err, tt.want)
 	}
 	_, err := s.Ask(t.Context(), "q3")
 	wantErr(t, "an ask of a refused append", err, store.ErrNotFound)
-	_, err = s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch + 1, After: 3, Events: say, Asks: []store.Ask{fullAsk("q3", "r")}})
+	_, err = s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch + 1, After: 3, Events: say, Asks: []store.Ask{fullAsk("q3", "r")}})
 	wantErr(t, "Append of an ask under another epoch", err, store.ErrFenced)
 }
 
@@ -176,10 +176,10 @@ func testAppendSettleExpired(t *testing.T, open func(t *testing.T) store.Store) 
 		r := create(t, s, "r")
 		a := fullAsk("q", "r")
 		a.Expires = store.Clock(time.Now().Add(time.Minute))
-		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: []store.Event{event("opened", 1)}, Asks: []store.Ask{a}})
+		_, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, Events: []store.Event{event("opened", 1)}, Asks: []store.Ask{a}})
 		wantErr(t, "Append that opens", err, nil)
 		time.Sleep(time.Minute)
-		_, err = s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: []store.Event{event("settled", 2)},
+		_, err = s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, Events: []store.Event{event("settled", 2)},
 			Settle: []store.Settlement{{Ask: "q", Decision: store.Decision{Status: store.AskAccepted}}}})
 		wantErr(t, "Append that settles too late", err, store.ErrSettled)
 		if n := len(replay(t, s, "r")); n != 1 {
@@ -218,7 +218,7 @@ func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
 			known := list[0]
 			known.ID, known.Epoch, known.Owner, u.Known = u.ID, u.Epoch, u.Owner, &known
 		}
-		end := store.Append{Run: r.ID, Epoch: r.Epoch, After: 1, State: store.Finished, Events: []store.Event{event(store.RunFinished, 2)}, Job: &u}
+		end := store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: 1, State: store.Finished, Events: []store.Event{event(store.RunFinished, 2)}, Job: &u}
 		for range 2 {
 			if last, err := s.Append(t.Context(), end); err != nil || last != 2 {
 				t.Errorf("%s: Append: got %d, %v, want 2", tt.id, last, err)
@@ -251,7 +251,7 @@ func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
 		{Job: &u, State: store.Running},
 		{Job: &store.JobUpdate{State: store.JobDone}, State: store.Finished},
 	} {
-		a.Run, a.Epoch, a.Events = r.ID, r.Epoch, []store.Event{event("a", 1)}
+		a.Run, a.Owner, a.Epoch, a.Events = r.ID, r.Owner, r.Epoch, []store.Event{event("a", 1)}
 		_, err := s.Append(t.Context(), a)
 		wantErr(t, "Append", err, store.ErrInvalid)
 	}

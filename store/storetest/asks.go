@@ -61,7 +61,7 @@ func testAsk(t *testing.T, open func(t *testing.T) store.Store) {
 		wantErr(t, fmt.Sprintf("SettleAsk with %q", status), err, store.ErrInvalid)
 	}
 	wantErr(t, "OpenAsk for an unknown run", s.OpenAsk(t.Context(), fullAsk("q2", "other")), store.ErrNotFound)
-	if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, State: store.Cancelled}); err != nil {
+	if _, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, State: store.Cancelled}); err != nil {
 		t.Fatal(err)
 	}
 	wantErr(t, "OpenAsk for an ended run", s.OpenAsk(t.Context(), fullAsk("q3", "r")), store.ErrFinished)

@@ -38,7 +38,7 @@ func Benchmark(b *testing.B, open func(b *testing.B) store.Store) {
 					var last int64
 					for left.Add(-1) >= 0 {
 						var err error
-						if last, err = s.Append(b.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: last,
+						if last, err = s.Append(b.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: last,
 							Events: []store.Event{{Type: store.ToolResult, Key: "k", Body: body}}}); err != nil {
 							b.Error(err)
 							return

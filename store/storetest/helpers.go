@@ -24,10 +24,10 @@ func create(t *testing.T, s store.Store, id string, first ...store.Event) store.
 	return r
 }
 
-// appendTo appends events to a run under its epoch.
+// appendTo appends events to a run under its lease.
 func appendTo(t *testing.T, s store.Store, r store.Run, events ...store.Event) int64 {
 	t.Helper()
-	last, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: events})
+	last, err := s.Append(t.Context(), store.Append{Run: r.ID, Owner: r.Owner, Epoch: r.Epoch, After: store.Unchecked, Events: events})
 	if err != nil {
 		t.Fatalf("Append(%q): %v", r.ID, err)
 	}

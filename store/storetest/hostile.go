@@ -132,8 +132,8 @@ func testBadNames(t *testing.T, open func(t *testing.T) store.Store) {
 		_, calls["Create"] = s.Create(ctx, store.Run{ID: tt.id}, "w", ttl)
 		_, calls["Create2"] = s.Create(ctx, store.Run{ID: "n"}, tt.id, ttl)
 		_, calls["Create3"] = s.Create(ctx, store.Run{ID: "n"}, "w", ttl, store.Event{Type: tt.id})
-		_, calls["Append"] = s.Append(ctx, store.Append{Run: tt.id, Epoch: 1, After: store.Unchecked})
-		_, calls["Append2"] = s.Append(ctx, store.Append{Run: "r", Epoch: 1, After: store.Unchecked, Events: []store.Event{{Type: tt.id}}})
+		_, calls["Append"] = s.Append(ctx, store.Append{Run: tt.id, Owner: "w", Epoch: 1, After: store.Unchecked})
+		_, calls["Append2"] = s.Append(ctx, store.Append{Run: "r", Owner: "w", Epoch: 1, After: store.Unchecked, Events: []store.Event{{Type: tt.id}}})
 		_, calls["Events"] = s.Events(ctx, tt.id, 0, 0)
 		_, calls["Run"] = s.Run(ctx, tt.id)
 		_, calls["Claim"] = s.Claim(ctx, tt.id, "w", ttl)
@@ -155,7 +155,7 @@ func testLimits(t *testing.T, open func(t *testing.T) store.Store) {
 	r := create(t, s, "r")
 	long := strings.Repeat("x", store.MaxText+1)
 	add := func(events ...store.Event) error {
-		_, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: events})
+		_, err := s.Append(ctx, store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: events})
 		return err
 	}
 	makeRun := func(run store.Run, lease time.Duration) error { _, err := s.Create(ctx, run, "w", lease); return err }

@@ -268,6 +268,7 @@ func testJobCancel(t *testing.T, open func(t *testing.T) store.Store) {
 			t.Errorf("Jobs of w that are to be cancelled: got %+v, %v", found, err)
 		}
 		// One that waits without a lease is given to a worker that cancels it.
+		time.Sleep(time.Second)
 		lost, ids := claimJobs(t, s, "w2", 5)
 		if !slices.Equal(ids, []string{"waiting"}) || !lost[0].Lost || !lost[0].Cancelling {
 			t.Errorf("ClaimJobs: got %+v, want the one that waited", lost)

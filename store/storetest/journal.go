@@ -25,7 +25,7 @@ func testCreate(t *testing.T, open func(t *testing.T) store.Store) {
 		t.Errorf("Create: got times %v, %v, %v, want now, the same and now + %v", r.Created, r.Updated, r.Expires, ttl)
 	}
 	want := in
-	want.State, want.Seq, want.Epoch, want.Owner = store.Running, 1, 1, "w"
+	want.State, want.Seq, want.Epoch, want.Owner, want.Root = store.Running, 1, 1, "w", "r1"
 	want.Created, want.Updated, want.Expires = r.Created, r.Updated, r.Expires
 	wantEqual(t, "Create", r, want)
 
@@ -121,7 +121,7 @@ func testAppendState(t *testing.T, open func(t *testing.T) store.Store) {
 		{store.Limited, "out of steps", store.Limited, "out of steps"},
 	}
 	for i, step := range steps {
-		if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, State: step.state, Summary: step.summary,
+		if _, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, State: step.state, Summary: step.summary,
 			Events: []store.Event{event("step", i)}}); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
@@ -134,9 +134,9 @@ func testAppendState(t *testing.T, open func(t *testing.T) store.Store) {
 	if got.Owner != "" || !got.Expires.IsZero() {
 		t.Errorf("after the end: got lease of %q until %v, want none", got.Owner, got.Expires)
 	}
-	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("late", 0)}})
+	_, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("late", 0)}})
 	wantErr(t, "Append after the end", err, store.ErrFinished)
-	_, err = s.Append(t.Context(), store.Append{Run: "other", Epoch: 1, After: store.Unchecked})
+	_, err = s.Append(t.Context(), store.Append{Run: "other", Owner: "w", Epoch: 1, After: store.Unchecked})
 	wantErr(t, "Append to an unknown run", err, store.ErrNotFound)
 	if n := len(replay(t, s, "r")); n != len(steps) {
 		t.Errorf("after all: got %d events, want %d", n, len(steps))
@@ -146,7 +146,7 @@ func testAppendState(t *testing.T, open func(t *testing.T) store.Store) {
 func testAppendAllOrNothing(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	r := create(t, s, "r", event(store.RunStarted, 1))
-	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, State: store.Finished, Events: []store.Event{
+	_, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, State: store.Finished, Events: []store.Event{
 		event("good", 1), {Type: "bad", Body: []byte(`{"a":1,"a":2}`)}}})
 	wantErr(t, "Append of a body with a duplicate name", err, store.ErrInvalid)
 	got, err := s.Run(t.Context(), "r")
@@ -167,7 +167,7 @@ func testAppendWriters(t *testing.T, open func(t *testing.T) store.Store) {
 		r := create(t, s, fmt.Sprint("r", w))
 		wg.Go(func() {
 			for i := range appends {
-				last, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("a", 2*i), event("b", 2*i+1)}})
+				last, err := s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("a", 2*i), event("b", 2*i+1)}})
 				if err != nil || last != int64(2*i+2) {
 					t.Errorf("Append %d to %s: got %d, %v, want %d", i, r.ID, last, err, 2*i+2)
 					return
@@ -176,7 +176,7 @@ func testAppendWriters(t *testing.T, open func(t *testing.T) store.Store) {
 		})
 		wg.Go(func() {
 			for range appends {
-				if _, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch + 1, After: store.Unchecked, Events: []store.Event{event("x", 0)}}); !errors.Is(err, store.ErrFenced) {
+				if _, err := s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch + 1, After: store.Unchecked, Events: []store.Event{event("x", 0)}}); !errors.Is(err, store.ErrFenced) {
 					t.Errorf("Append with a wrong epoch: got %v, want %v", err, store.ErrFenced)
 				}
 			}
@@ -203,7 +203,7 @@ func testAppendOneRun(t *testing.T, open func(t *testing.T) store.Store) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range appends {
-				last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", w*appends+i)}})
+				last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", w*appends+i)}})
 				if err != nil {
 					t.Errorf("Append: %v", err)
 					return
@@ -308,13 +308,14 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 		begun := make(map[string]time.Time)
 		for i, in := range []store.Run{
 			{ID: "leased", Agent: "a"}, {ID: "waiting", Agent: "b", State: store.Waiting}, {ID: "done", Agent: "a"},
-			{ID: "expired", Agent: "a", Parent: "leased"}, {ID: "released", Agent: "b", Parent: "leased"},
+			{ID: "expired", Agent: "a", Parent: "gone"}, {ID: "released", Agent: "b", Parent: "gone"}, {ID: "below", Agent: "c", Parent: "leased"},
 		} {
 			time.Sleep(time.Millisecond)
 			lease := ttl
 			if in.ID == "expired" {
 				lease = time.Minute
 			}
+			in.Epoch = 1
 			r, err := s.Create(t.Context(), in, "w", lease)
 			if err != nil {
 				t.Fatal(err)
@@ -322,7 +323,7 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			begun[r.ID] = r.Created
 			switch i {
 			case 2:
-				_, err = s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, State: store.Finished})
+				_, err = s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, State: store.Finished})
 			case 4:
 				err = s.Release(t.Context(), r.ID, "w", r.Epoch)
 			}
@@ -335,22 +336,22 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			q    store.Query
 			want []string
 		}{
-			{store.Query{}, []string{"released", "expired", "done", "waiting", "leased"}},
+			{store.Query{}, []string{"below", "released", "expired", "done", "waiting", "leased"}},
 			{store.Query{States: []store.RunState{store.Waiting}}, []string{"waiting"}},
 			{store.Query{States: []store.RunState{store.Waiting, store.Finished}}, []string{"done", "waiting"}},
 			{store.Query{Agent: "a"}, []string{"expired", "done", "leased"}},
-			{store.Query{Parent: "leased"}, []string{"released", "expired"}},
+			{store.Query{Parent: "gone"}, []string{"released", "expired"}},
 			{store.Query{Beginning: "re"}, []string{"released"}},
 			{store.Query{Beginning: "e", Agent: "b"}, nil},
 			{store.Query{Beginning: "%"}, nil}, // SECA-55: not a pattern
-			{store.Query{Parent: "leased", Agent: "a"}, []string{"expired"}},
+			{store.Query{Parent: "gone", Agent: "a"}, []string{"expired"}},
 			{store.Query{Free: true}, []string{"released", "expired"}},
 			{store.Query{Free: true, Agent: "b"}, []string{"released"}},
 			{store.Query{Agent: "unknown"}, nil},
 			{store.Query{Agent: "%"}, nil}, // SECA-55: not a pattern
 			{store.Query{Agent: "a' OR '1'='1"}, nil},
-			{store.Query{Since: begun["done"]}, []string{"released", "expired", "done"}},
-			{store.Query{Since: begun["done"].Add(time.Microsecond)}, []string{"released", "expired"}},
+			{store.Query{Since: begun["done"]}, []string{"below", "released", "expired", "done"}},
+			{store.Query{Since: begun["done"].Add(time.Microsecond)}, []string{"below", "released", "expired"}},
 			{store.Query{Until: begun["done"]}, []string{"waiting", "leased"}},
 			{store.Query{Since: begun["waiting"], Until: begun["expired"], Agent: "a"}, []string{"done"}},
 			{store.Query{Since: begun["released"].Add(time.Hour)}, nil},

@@ -140,7 +140,7 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 	_, errs["FireSchedule"] = s.FireSchedule(ctx, "s", time.Unix(1, 0), time.Unix(2, 0))
 	_, _, errs["SettledAsks"] = s.SettledAsks(ctx, 0, 0)
 	_, errs["Create"] = s.Create(ctx, store.Run{ID: "n"}, "w", ttl)
-	_, errs["Append"] = s.Append(ctx, store.Append{Run: "r", Epoch: 1, After: store.Unchecked, Events: []store.Event{event("e", 1)}})
+	_, errs["Append"] = s.Append(ctx, store.Append{Run: "r", Owner: "w", Epoch: 1, After: store.Unchecked, Events: []store.Event{event("e", 1)}})
 	_, errs["Events"] = s.Events(ctx, "r", 0, 0)
 	_, errs["Run"] = s.Run(ctx, "r")
 	_, errs["Runs"] = s.Runs(ctx, store.Query{})
@@ -191,7 +191,7 @@ func testCloseRace(t *testing.T, open func(t *testing.T) store.Store) {
 		r := create(t, s, fmt.Sprint("r", w))
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				_, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", i)}})
+				_, err := s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", i)}})
 				if err == nil {
 					_, err = s.Run(t.Context(), r.ID)
 				}

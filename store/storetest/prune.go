@@ -13,7 +13,7 @@ import (
 // endRun ends a run.
 func endRun(t *testing.T, s store.Store, r store.Run) {
 	t.Helper()
-	_, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("end", 1)}, State: store.Finished})
+	_, err := s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("end", 1)}, State: store.Finished})
 	wantErr(t, "ending "+r.ID, err, nil)
 }
 
@@ -31,7 +31,7 @@ func testPruneRuns(t *testing.T, open func(t *testing.T) store.Store) {
 			}
 			time.Sleep(time.Hour)
 		}
-		child, err := s.Create(t.Context(), store.Run{ID: "child", Agent: "a", Parent: "r1"}, "w", ttl)
+		child, err := s.Create(t.Context(), store.Run{ID: "child", Agent: "a", Parent: "r1", Epoch: 1}, "w", ttl)
 		wantErr(t, "Create", err, nil)
 		endRun(t, s, child)
 		time.Sleep(time.Hour)

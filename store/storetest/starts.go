@@ -176,16 +176,18 @@ func testStartAppend(t *testing.T, open func(t *testing.T) store.Store) {
 		a    store.Append
 		want outcome
 	}{
-		{"with an event", store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: second}, outcome{2, nil}},
-		{"the same again", store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: second}, outcome{2, nil}},
-		{"behind another event", store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: []store.Event{event("other", 3)}}, outcome{0, store.ErrConflict}},
-		{"under another epoch", store.Append{Run: "r", Epoch: r.Epoch + 1, After: 2, Events: second}, outcome{0, store.ErrFenced}},
-		{"to no run", store.Append{Run: "none", Epoch: 1, Events: second}, outcome{0, store.ErrNotFound}},
-		{"without a run", store.Append{Events: second}, outcome{0, store.ErrInvalid}},
-		{"with an ask", store.Append{Run: "r", Epoch: r.Epoch, After: 2, Events: second, Asks: []store.Ask{fullAsk("q", "r")}}, outcome{3, nil}},
-		{"without anything", store.Append{Run: "r", Epoch: r.Epoch, After: 3}, outcome{3, nil}},
-		{"that ends the run", store.Append{Run: "r", Epoch: r.Epoch, After: 3, State: store.Finished, Summary: "done"}, outcome{3, nil}},
-		{"after the end", store.Append{Run: "r", Epoch: r.Epoch, After: 3, Events: second}, outcome{0, store.ErrFinished}},
+		{"with an event", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, Events: second}, outcome{2, nil}},
+		{"the same again", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, Events: second}, outcome{2, nil}},
+		{"behind another event", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 1, Events: []store.Event{event("other", 3)}}, outcome{0, store.ErrConflict}},
+		{"under another epoch", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch + 1, After: 2, Events: second}, outcome{0, store.ErrFenced}},
+		{"to no run", store.Append{Run: "none", Owner: "w", Epoch: 1, Events: second}, outcome{0, store.ErrNotFound}},
+		{"without a run", store.Append{Owner: "w", Events: second}, outcome{0, store.ErrInvalid}},
+		{"without an owner", store.Append{Run: "r", Epoch: r.Epoch, After: 2, Events: second}, outcome{0, store.ErrInvalid}},
+		{"by another owner", store.Append{Run: "r", Owner: "x", Epoch: r.Epoch, After: 2, Events: second}, outcome{0, store.ErrFenced}},
+		{"with an ask", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 2, Events: second, Asks: []store.Ask{fullAsk("q", "r")}}, outcome{3, nil}},
+		{"without anything", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 3}, outcome{3, nil}},
+		{"that ends the run", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 3, State: store.Finished, Summary: "done"}, outcome{3, nil}},
+		{"after the end", store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, After: 3, Events: second}, outcome{0, store.ErrFinished}},
 	} {
 		got := startAppend(st, tt.a)
 		wantErr(t, "StartAppend "+tt.name, got.err, tt.want.err)
@@ -215,7 +217,7 @@ func testStartAppendOrder(t *testing.T, open func(t *testing.T) store.Store) {
 		r := create(t, s, fmt.Sprint("r", c))
 		wg.Add(appends + chained)
 		start := func(i int, then func()) {
-			st.StartAppend(store.Append{Run: r.ID, Epoch: r.Epoch, After: int64(i), Events: []store.Event{event("e", i)}}, func(last int64, err error) {
+			st.StartAppend(store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: int64(i), Events: []store.Event{event("e", i)}}, func(last int64, err error) {
 				if err != nil || last != int64(i+1) {
 					t.Errorf("%s: append %d: got %d, %v, want %d", r.ID, i, last, err, i+1)
 				}
@@ -255,7 +257,7 @@ func testStartAppendClosed(t *testing.T, open func(t *testing.T) store.Store) {
 	st := starter[store.Starter](t, s)
 	r := create(t, s, "r")
 	wantErr(t, "Close", s.Close(), nil)
-	got := startAppend(st, store.Append{Run: "r", Epoch: r.Epoch, Events: []store.Event{event("e", 1)}})
+	got := startAppend(st, store.Append{Run: "r", Owner: "w", Epoch: r.Epoch, Events: []store.Event{event("e", 1)}})
 	wantErr(t, "StartAppend after Close", got.err, store.ErrClosed)
 }
 
@@ -274,7 +276,7 @@ func testStartAppendCloseRace(t *testing.T, open func(t *testing.T) store.Store)
 			for closed := make(chan struct{}, 1); ; {
 				started.Add(1)
 				over := make(chan struct{}, 1)
-				st.StartAppend(store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", 1)}}, func(_ int64, err error) {
+				st.StartAppend(store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", 1)}}, func(_ int64, err error) {
 					ended.Add(1)
 					if err != nil {
 						wantErr(t, "StartAppend while closing", err, store.ErrClosed)

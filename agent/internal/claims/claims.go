@@ -1,5 +1,5 @@
 // Package claims takes over runs that a process has left, each with those of its sub-agents that
-// were under way: all of them, or none.
+// were under way, which have the same lease.
 package claims
 
 import (
@@ -34,12 +34,13 @@ type Policies struct{ Unknown, OnDrift string }
 type Tree struct {
 	loop.Resumption
 	Children []*Tree
+	held     bool // its lease is the caller's, who gives it up
 }
 
 // LeaseTime returns how long a lease lasts.
 func (cl *Claimer) LeaseTime() time.Duration { return cmp.Or(cl.Lease, defaultLease) }
 
-// Claim claims a run and those of its sub-agents that were under way, and folds their journals.
+// Claim claims a run with those of its sub-agents that were under way, and folds their journals.
 func (cl *Claimer) Claim(ctx context.Context, id string, p Policies) (*Tree, error) {
 	at := time.Now()
 	head, err := cl.Store.Claim(ctx, id, cl.Owner, cl.LeaseTime())
@@ -51,15 +52,37 @@ func (cl *Claimer) Claim(ctx context.Context, id string, p Policies) (*Tree, err
 
 // Take is Claim for a run whose lease the claimer has, since that time or a little later.
 func (cl *Claimer) Take(ctx context.Context, head store.Run, at time.Time, p Policies) (*Tree, error) {
-	t := &Tree{Resumption: loop.Resumption{Claimed: at, Head: head, Unknown: p.Unknown, OnDrift: p.OnDrift}}
+	return cl.take(ctx, &Tree{Resumption: loop.Resumption{Claimed: at, Head: head}}, p)
+}
+
+// Hold is Claim for a run whose lease the caller has, and renews for lasts: it stays the caller's if the run cannot go on.
+func (cl *Claimer) Hold(ctx context.Context, id, owner string, epoch int64, lasts time.Duration, p Policies) (*Tree, error) {
+	at := time.Now()
+	if err := cl.Store.Renew(ctx, id, owner, epoch, cmp.Or(lasts, cl.LeaseTime())); err != nil {
+		return nil, err
+	}
+	head, err := cl.Store.Run(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case head.State.Ended():
+		return nil, store.ErrFinished
+	case !head.HeldBy(owner, epoch):
+		return nil, store.ErrFenced
+	}
+	return cl.take(ctx, &Tree{Resumption: loop.Resumption{Claimed: at, Head: head}, held: true}, p)
+}
+
+func (cl *Claimer) take(ctx context.Context, t *Tree, p Policies) (*Tree, error) {
 	if err := cl.fold(ctx, t, p); err != nil {
 		return nil, errors.Join(err, cl.Release(ctx, t))
 	}
 	return t, nil
 }
 
-// fold reads the journal of a run that was claimed, and claims those below it.
+// fold reads the journal of a run that was claimed, and those of the runs below it.
 func (cl *Claimer) fold(ctx context.Context, t *Tree, p Policies) (err error) {
+	t.Unknown, t.OnDrift = p.Unknown, p.OnDrift
 	if t.State, err = runlog.Fold(ctx, cl.Store, t.Head.ID); err != nil {
 		return err
 	}
@@ -74,7 +97,7 @@ func (cl *Claimer) fold(ctx context.Context, t *Tree, p Policies) (err error) {
 	}
 	for _, c := range t.State.Calls {
 		if c.Run != "" {
-			if err := cl.claimBelow(ctx, t, c, p); err != nil {
+			if err := cl.below(ctx, t, c, p); err != nil {
 				return err
 			}
 		}
@@ -82,37 +105,40 @@ func (cl *Claimer) fold(ctx context.Context, t *Tree, p Policies) (err error) {
 	return nil
 }
 
-// claimBelow claims the run that a call has started, if it goes on, and adds what it has spent.
-func (cl *Claimer) claimBelow(ctx context.Context, t *Tree, c *runlog.CallState, p Policies) error {
-	end, err := cl.endOf(ctx, c.Run)
+// below takes in the run that a call has started, if it goes on, and adds what it has spent.
+func (cl *Claimer) below(ctx context.Context, t *Tree, c *runlog.CallState, p Policies) error {
+	head, err := cl.Store.Run(ctx, c.Run)
 	switch {
+	case errors.Is(err, store.ErrNotFound): // it was not begun
+		return nil
 	case err != nil:
 		return err
-	case end != nil:
-		t.Below = t.Below.Plus(end.Spent)
+	case head.State.Ended():
+		end, err := cl.endOf(ctx, head)
+		if end != nil {
+			t.Below = t.Below.Plus(end.Spent)
+		}
+		return err
+	case !c.Open() || head.Root != t.Head.Root: // the latter is the fork's of that run
 		return nil
-	case !c.Open():
-		return nil
+	case !head.HeldBy(t.Head.Owner, t.Head.Epoch):
+		return store.ErrFenced
 	}
-	child, err := cl.Claim(ctx, c.Run, p)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFinished) { // it was not begun, or has ended just now
-		return nil
-	} else if err != nil {
+	child := &Tree{Resumption: loop.Resumption{Claimed: t.Claimed, Head: head, Counted: true}}
+	if err := cl.fold(ctx, child, p); err != nil {
 		return err
 	}
-	child.Counted = true
 	t.Children, t.Below = append(t.Children, child), t.Below.Plus(child.Spent())
 	t.Raised = append(append(t.Raised, child.Raised...), child.State.Raised...)
 	return nil
 }
 
-// Release gives up the claims of a run and of those below it.
+// Release gives up the claim of a run and of those below it, unless the lease is the caller's.
 func (cl *Claimer) Release(ctx context.Context, t *Tree) error {
-	err := cl.Store.Release(context.WithoutCancel(ctx), t.Head.ID, cl.Owner, t.Head.Epoch)
-	for _, child := range t.Children {
-		err = errors.Join(err, cl.Release(ctx, child))
+	if t.held {
+		return nil
 	}
-	return err
+	return cl.Store.Release(context.WithoutCancel(ctx), t.Head.ID, t.Head.Owner, t.Head.Epoch)
 }
 
 // decided returns the questions of a run that were decided while no process worked on it.
@@ -133,16 +159,9 @@ func (cl *Claimer) decided(ctx context.Context, s *runlog.State) (map[string]sto
 	return out, nil
 }
 
-// endOf returns how a run has ended; nil for one that goes on, or that the store does not have.
-func (cl *Claimer) endOf(ctx context.Context, id string) (*runlog.RunFinished, error) {
-	head, err := cl.Store.Run(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !head.State.Ended() {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	last, err := cl.Store.Events(ctx, id, head.Seq-1, 1)
+// endOf returns how a run has ended; nil where its journal does not say.
+func (cl *Claimer) endOf(ctx context.Context, head store.Run) (*runlog.RunFinished, error) {
+	last, err := cl.Store.Events(ctx, head.ID, head.Seq-1, 1)
 	if err != nil || len(last) == 0 {
 		return nil, err
 	}

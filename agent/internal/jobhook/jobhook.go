@@ -5,6 +5,7 @@ package jobhook
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/troupe-dev/troupe/store"
@@ -24,9 +25,12 @@ type Hooks[Agent, Run, RunOptions, ResumeOptions, ForkOptions, Result any] struc
 	// Leave ends the work of this process on a run, since another one has it or will have it: nothing is appended, and
 	// the run ends with [agent.ErrLeft] and the cause.
 	Leave func(run *Run, cause error)
+	// Encode encodes a result for a job; nil for none.
+	Encode func(*Result) json.RawMessage
 }
 
-// Job is a job whose lease the caller holds, and under which its run works.
+// Job is a job whose lease the caller holds, and under which its run works. It stays the caller's: the run renews it, and does not
+// give it up when it is suspended or left.
 type Job[Result any] struct {
 	ID, Owner string
 	Epoch     int64

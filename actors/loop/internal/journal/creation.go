@@ -87,6 +87,17 @@ func (m *Creation) answer(head store.Run, err error) {
 	}
 }
 
+// Leased returns when the lease that lasts so long was taken, by how much of it was left: that of a run which is a job's,
+// or which another has started, was taken before.
+func (m *Creation) Leased(lasts time.Duration) time.Time {
+	if h := &m.Head; !h.Expires.IsZero() {
+		if left := h.Expires.Sub(h.Created); left < lasts {
+			return m.Began.Add(left - lasts)
+		}
+	}
+	return m.Began
+}
+
 // Leave is called when the run's actor has gone. It reports whether the answer has come and its message has not been
 // taken: then Late will not be called.
 func (m *Creation) Leave() bool {

@@ -26,7 +26,11 @@ type lease struct {
 func (l *lease) start(c *actors.Context, lasts time.Duration, began time.Time) {
 	l.ends = began.Add(lasts)
 	l.timer.Init(c, renewLease{})
-	l.timer.Set(untilRenewal(time.Now(), lasts))
+	next := untilRenewal(time.Now(), lasts)
+	if left := time.Until(l.ends); left < lasts/2 { // it was taken before the run began
+		next = min(next, max(left/2, 0))
+	}
+	l.timer.Set(next)
 }
 
 // over reports whether another process may have the run, or nearly so. The monotonic clock stands still

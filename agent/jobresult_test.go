@@ -1,4 +1,4 @@
-package worker_test
+package agent_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
@@ -15,7 +14,7 @@ import (
 func TestMarshalResult(t *testing.T) {
 	same := func(res *agent.Result) {
 		t.Helper()
-		got, err := worker.MarshalResult(res)
+		got, err := agent.MarshalResult(res)
 		want, wantErr := jsonx.Marshal(res)
 		if string(got) != string(want) || (err == nil) != (wantErr == nil) {
 			t.Errorf("got %s, %v, want %s, %v", got, err, want, wantErr)
