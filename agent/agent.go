@@ -377,7 +377,9 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 	newScope(run, a, from, asked).fill(own)
 	if job := &o.job; job.ID != "" {
 		own.Job, own.Owner, own.Epoch, own.Lease, own.Held = job.ID, job.Owner, job.Epoch, job.Lease, !o.claimed
-		own.EndsJob = func(out *loop.Outcome) *store.JobUpdate { return job.Ends(resultOfRun(run.id, out)) }
+		own.EndsJob = func(out *loop.Outcome) *store.JobUpdate {
+			return job.Ends(resultOfRun(run.id, out), errorOf("", out.Err))
+		}
 	}
 	run.trace(ctx, a, own)
 	run.loop, err = a.runs.New(*own)

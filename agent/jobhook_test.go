@@ -29,7 +29,7 @@ func claimed(t *testing.T, s store.Store) (store.Job, jobhook.Job[agent.Result])
 	}
 	j := list[0]
 	lease := store.JobLease{ID: j.ID, Epoch: j.Epoch}
-	return j, jobhook.Job[agent.Result]{ID: j.ID, Owner: "w", Epoch: j.Epoch, Lease: time.Minute, Ends: func(res *agent.Result) *store.JobUpdate {
+	return j, jobhook.Job[agent.Result]{ID: j.ID, Owner: "w", Epoch: j.Epoch, Lease: time.Minute, Ends: func(res *agent.Result, _ error) *store.JobUpdate {
 		return &store.JobUpdate{JobLease: lease, Owner: "w", State: store.JobDone, Result: jobHooks.Encode(res)}
 	}}
 }
@@ -178,7 +178,7 @@ func TestResumeUnderAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		old := jobhook.Job[agent.Result]{ID: "j", Owner: "w", Epoch: j.Epoch, Ends: func(*agent.Result) *store.JobUpdate { return nil }}
+		old := jobhook.Job[agent.Result]{ID: "j", Owner: "w", Epoch: j.Epoch, Ends: func(*agent.Result, error) *store.JobUpdate { return nil }}
 		j, job := claimed(t, s)
 		o := new(agent.ResumeOptions)
 		jobHooks.Resumes(o, old)

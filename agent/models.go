@@ -34,6 +34,10 @@ func (rt *Runtime) Providers() map[string]ProviderState {
 	return out
 }
 
+// Providers returns the names of the providers of the agent's models, as [Runtime.Providers] has them, in order: one, or
+// those of all models that a router chooses from.
+func (a *Agent) Providers() []string { return models.Providers(a.model) }
+
 // openSampling makes the service that answers these servers, and tells each of them its mode.
 func (rt *Runtime) openSampling(servers []mcpclient.Server) (*sampler.Service, error) {
 	o := rt.opts.Sampling

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/agent/internal/jobhook"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -155,11 +156,35 @@ func (rt *Runtime) claim(ctx context.Context, id string, o *ResumeOptions) (*cla
 		head := &tree.Head
 		lease := store.JobLease{ID: head.Job, Epoch: head.Epoch}
 		o.claimed = true
-		o.job = jobhook.Job[Result]{ID: head.Job, Owner: head.Owner, Epoch: head.Epoch, Lease: rt.claims.LeaseTime(), Ends: func(res *Result) *store.JobUpdate {
-			return &store.JobUpdate{JobLease: lease, Owner: head.Owner, State: store.JobDone, Result: encodeResult(res)}
+		o.job = jobhook.Job[Result]{ID: head.Job, Owner: head.Owner, Epoch: head.Epoch, Lease: rt.claims.LeaseTime(), Ends: func(res *Result, err error) *store.JobUpdate {
+			u := jobEnd(res, err)
+			u.JobLease, u.Owner = lease, head.Owner
+			return u
 		}}
 	}
 	return tree, err
+}
+
+// jobEnd is the end of a job by that of its run.
+func jobEnd(res *Result, err error) *store.JobUpdate {
+	u := &store.JobUpdate{State: store.JobDone, Result: encodeResult(res)}
+	if err == nil {
+		return u
+	}
+	u.Error = clip.Text(clip.Valid(strings.ReplaceAll(err.Error(), "\x00", "")), store.MaxText-len("…"))
+	var limit *LimitError
+	var cancelled *CancelledError
+	switch {
+	case errors.Is(err, ErrOutcomeUnknown):
+		u.State = store.JobUnknown
+	case errors.As(err, &limit):
+		u.State = store.JobLimited
+	case errors.As(err, &cancelled):
+		u.State = store.JobCancelled
+	default:
+		u.State, u.Failed = store.JobFailed, true
+	}
+	return u
 }
 
 // policies are those of a run that goes on.

@@ -21,8 +21,7 @@ type Append struct {
 	After int64
 
 	// State the run has afterwards; "" leaves it. A state that ends the root of a tree
-	// also ends the tree's lease. A job whose attempt that run was, and that Job does not end, then waits without
-	// an owner and is due at once, for a worker to end it as the run has ended.
+	// also ends the tree's lease, unless that is a job's which Job does not end: its holder ends it as the run has ended.
 	State RunState
 
 	// Summary replaces that of the run; "" leaves it.

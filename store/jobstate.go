@@ -58,12 +58,6 @@ func (j *Job) LeaveRun(asks []Ask, now time.Time) {
 	j.rest(u.NotBefore, now)
 }
 
-// RunEnded releases j, which goes on as its run has ended: see [Append].State.
-func (j *Job) RunEnded(now time.Time) {
-	j.leave(now)
-	j.NotBefore = time.Time{}
-}
-
 func (j *Job) leave(now time.Time) {
 	j.State, j.Owner, j.Lease, j.Updated = JobWaiting, "", time.Time{}, now
 }

@@ -244,7 +244,7 @@ type Jobs interface {
 	// only: queued ones that are due, the longest due first, which then are running with
 	// Attempts raised and Run set, and before them those that a worker has lost, or released
 	// while they wait (Lost is set, and only lease and epoch have changed). None is given out within a second of its
-	// release, but one whose run has ended. A job whose expired lease is owner's own
+	// release. A job whose expired lease is owner's own
 	// is not given out: the clock may have jumped, and RenewJobs still renews it. Also ones
 	// past Expires are given out, for a worker has to end them. No job is not an error.
 	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]Job, error)

@@ -103,7 +103,7 @@ type Own struct {
 	// that it was begun with. Nil begins a run.
 	Resumes *Resumption
 	// EndsJob returns the end of the job whose attempt the run is, which is written with the
-	// run's last event if the run ends with an answer. It is called once, and must not block. Nil is no job.
+	// run's last event; nil for one that is not written with it. It is called once, and must not block. Nil is no job.
 	EndsJob func(*Outcome) *store.JobUpdate
 	// Grace is how long a run that ends waits for calls that do not heed their
 	// cancelled context, and once more for its journal. Zero means that of the template, and

@@ -110,7 +110,7 @@ func TestDeathLeaves(t *testing.T) {
 			cfg := b.config(llmtest.Script(llmtest.Hold(gate)))
 			cfg.Stored = true
 			if job {
-				cfg.EndsJob = func(*loop.Outcome) *store.JobUpdate { return nil }
+				cfg.Held = true
 			}
 			run := b.start(cfg)
 			<-gate.Reached()

@@ -207,10 +207,10 @@ func (r *Run) leftBy(sys *actors.System) bool {
 	return r.cfg.Journal != nil && r.cfg.Stored && (!r.below || sys.Closing())
 }
 
-// giveUp gives up the lease of a run that was left by the death of its actor. That of a job expires, so that
-// the loss counts: what has killed the actor may do so again.
+// giveUp gives up the lease of a run that was left by the death of its actor. That of a job is its worker's, which counts
+// the loss: what has killed the actor may do so again.
 func (r *Run) giveUp(sys *actors.System, epoch int64) {
-	if r.below || r.cfg.EndsJob != nil {
+	if r.cfg.Held {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Grace)

@@ -46,7 +46,7 @@ func (d *shutdown) finish(c *actors.Context) {
 	}
 	notes := d.bill()
 	b := journal.Batch{State: d.out.State, Summary: summary(d.out), Then: func(c *actors.Context) { d.complete(c, nil) }}
-	if ends := d.cfg.EndsJob; ends != nil && d.out.Err == nil {
+	if ends := d.cfg.EndsJob; ends != nil {
 		b.Job = func() *store.JobUpdate { return ends(d.out) }
 	}
 	var room [1]runlog.Entry // of most runs, on the stack

@@ -9,9 +9,6 @@ const (
 	CircuitHalfOpen = circuitHalfOpen
 )
 
-// NameOf returns the name of the provider of a model.
-func NameOf(m llm.Model) string { return nameOf(m) }
-
 // Provider returns a provider of the group.
 func (g *Group) Provider(name string) *provider { return g.provider(name) }
 

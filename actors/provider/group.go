@@ -59,7 +59,7 @@ func (g *Group) Model(m llm.Model) llm.Model {
 	if w, ok := m.(*model); ok && w.provider.group == g {
 		return m
 	}
-	return g.provider(nameOf(m)).behind(m)
+	return g.provider(NameOf(m)).behind(m)
 }
 
 func (g *Group) optionsOf(name string) *Options {
@@ -72,8 +72,8 @@ func (g *Group) optionsOf(name string) *Options {
 	return nil
 }
 
-// nameOf returns the name of the provider that answers for a model, see [Group.Model].
-func nameOf(m llm.Model) string {
+// NameOf returns the name of the provider that answers for a model, see [Group.Model].
+func NameOf(m llm.Model) string {
 	for {
 		if b, ok := m.(interface{ Backend() string }); ok {
 			return b.Backend()

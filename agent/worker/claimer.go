@@ -191,8 +191,10 @@ func (k *claimer) look(c *actors.Context, m lookNow) {
 		k.poll.Set(k.w.opts.Poll)
 	}
 	if !m.whole && k.plenty && !k.unsure {
-		k.claimMore(c)
-		return
+		if well, tries := k.w.split(); len(well) > 0 && len(tries) == 0 {
+			k.claimMore(c, well)
+			return
+		}
 	}
 	w, o := k.w, order{whole: m.whole, holds: len(k.jobs) > 0, draining: k.draining, room: n, ticks: k.ticks}
 	if k.unsure {
@@ -203,7 +205,7 @@ func (k *claimer) look(c *actors.Context, m lookNow) {
 }
 
 // claimMore claims jobs as the commit of those that end is made, which leave their places to them.
-func (k *claimer) claimMore(c *actors.Context) {
+func (k *claimer) claimMore(c *actors.Context, of []string) {
 	w, ticks, self := k.w, k.ticks, c.Self()
 	places := func() int {
 		if gap, _ := ticks.tick(); gap > w.late() { // the next look renews first
@@ -211,7 +213,7 @@ func (k *claimer) claimMore(c *actors.Context) {
 		}
 		return w.places()
 	}
-	w.claims.StartClaim(store.Claim{Owner: w.owner, TTL: w.opts.Lease, Agents: w.names, Places: places},
+	w.claims.StartClaim(store.Claim{Owner: w.owner, TTL: w.opts.Lease, Agents: of, Places: places},
 		func(jobs []store.Job, err error) { self.Send(found{claimed: jobs, err: err, unsure: err != nil}) })
 }
 
@@ -246,7 +248,7 @@ func (w *Worker) look(ctx context.Context, o order) (f found, err error) {
 		return f, errors.Join(errs...)
 	}
 	if o.room > 0 && !f.unsure {
-		f.claimed, err = w.store.ClaimJobs(ctx, w.owner, o.room, w.opts.Lease, w.names)
+		f.claimed, err = w.claimJobs(ctx, o.room)
 		f.unsure = err != nil
 		errs = append(errs, err)
 	}
@@ -277,7 +279,7 @@ func (k *claimer) found(c *actors.Context, m found) {
 		c.Log().Warn("looking for work", "error", m.err)
 	}
 	for i := range m.adopted {
-		m.adopted[i].Lost = true // it is closed and queued again, like the job of a lost worker
+		m.adopted[i].Lost = true // it goes on like the job of a lost worker
 		k.begin(c, &m.adopted[i])
 	}
 	for i := range m.claimed { // until it changes, a job keeps those beside it
@@ -316,11 +318,8 @@ func (k *claimer) begin(c *actors.Context, j *store.Job) {
 	}
 	w, draining := k.w, k.draining
 	p := active
-	switch {
-	case j.Lost:
+	if j.Lost {
 		p = recovering
-	case suspect(j) && !draining:
-		p = aside
 	}
 	w.board.place(j, p, nil) // before its actor, which places it from then on
 	ref, err := c.Spawn(actors.Spec{Kind: actors.KindJob, New: func() actors.Actor { return newWork(w, j, draining) }})
@@ -345,7 +344,7 @@ func (k *claimer) ended(c *actors.Context, m actors.ChildStopped) {
 	k.w.board.update(func(b *board) { left = b.remove(h.id) })
 	if m.Err != nil && left != nil && !k.over {
 		if left.run != nil {
-			left.run.Cancel(errFailed)
+			hooks.Leave(left.run, errFailed)
 		}
 		lost := *left.job
 		lost.Lost = true

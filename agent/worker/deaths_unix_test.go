@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// TestPoison: a job that kills its worker each time ends after a bounded number of losses,
-// the last of which hit no job beside it; those are done, without a failure (SECA-53, SECA-54).
+// TestPoison: a job that kills its worker each time asks a person after a bounded number of losses, the last of
+// which hit no job beside it; those are done, without a failure (SECA-53, SECA-54). It ends as the answer says.
 func TestPoison(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; not with -short")
@@ -40,6 +40,17 @@ func TestPoison(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if j.State == store.JobWaiting && f.left(ctx) == 1 {
+				asks, err := f.store.Asks(ctx, store.AskQuery{Run: j.Run, Status: store.AskPending})
+				if err != nil || len(asks) > 1 {
+					t.Fatalf("Asks: got %+v, %v", asks, err)
+				}
+				for _, a := range asks {
+					if _, err := f.store.SettleAsk(ctx, a.ID, store.Decision{Status: store.AskDeclined, By: "ada"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			ended = j.State.Ended()
 			return died || ended && f.left(ctx) == 0
 		})
@@ -54,8 +65,8 @@ func TestPoison(t *testing.T) {
 		f.end(ctx, p)
 	}
 	j, err := f.store.Job(ctx, poison)
-	if err != nil || j.State != store.JobFailed || j.Losses != childLosses || j.Failures != 0 {
-		t.Errorf("the poison: got %s after %d losses and %d failures, %v (%s), want failed after %d losses", j.State, j.Losses, j.Failures, err, j.Error, childLosses)
+	if err != nil || j.State != store.JobCancelled || j.Losses != childLosses || j.Failures != 0 {
+		t.Errorf("the poison: got %s after %d losses and %d failures, %v (%s), want cancelled by a person after %d losses", j.State, j.Losses, j.Failures, err, j.Error, childLosses)
 	}
 	for _, id := range others {
 		if j, err := f.store.Job(ctx, id); err != nil || j.State != store.JobDone || j.Losses > 2 || j.Failures > 0 {

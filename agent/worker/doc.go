@@ -13,18 +13,16 @@
 //   - Only the worker that holds its lease works on a job, and the result is written once.
 //     A worker that stood still past its lease is fenced off: neither the job nor the
 //     journal of its run accepts its writes any more.
-//   - The run of a job whose worker was lost goes on where its journal ends, with the answers
-//     that were given meanwhile: see [agent.Runtime.Resume]. One that cannot go on is begun
-//     again, as a run of its own (job.1, job.2, …),
-//     unless the run may have made a call that is not declared safe to repeat
-//     ([agent.Tool].Safe, or a trusted server's read-only and idempotent tools). Then it
-//     is [store.JobUnknown], and a person decides: [store.Jobs].RetryJob. A loss is no
-//     failure, and up to [Retry].MaxLosses are allowed. A job that has lost two workers
-//     runs with no other job beside it: it may be the cause.
+//   - A worker leaves a run, and never ends one. The run of a job whose worker was lost goes on where its
+//     journal ends, with the answers that were given meanwhile: see [agent.Runtime.Resume]. A loss is no
+//     failure. A job that has lost two workers, with nothing new recorded between, goes on with no other
+//     job beside it: it may be the cause. After [Retry].MaxLosses a person is asked whether it goes on.
+//   - A model's provider that is away is waited for: the run is parked, without an attempt or a time limit that
+//     counts, and goes on by itself. After [Options].GiveUp a person is asked whether it goes on.
+//   - A job that has failed goes on behind the last recorded result when it is tried again, with the same
+//     idempotency keys, limits and spending.
 //   - A jump of the clock, a sleep of the machine or a pause of the process moves no job
 //     from a worker that lives.
-//   - The same holds for a job with a failure that may pass, such as an unreachable model
-//     or a rate limit. It is queued again, with back-off.
 //   - A run that waits for a person takes no goroutine and no place among the jobs at work.
 //   - A schedule fires once for each of its times, in one of the workers; times that passed
 //     while there was no worker make one firing together.

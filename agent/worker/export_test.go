@@ -7,5 +7,3 @@ func (w *Worker) Break() { w.send("no message of it") }
 
 // SetWall sets the wall clock of a worker that does not run yet.
 func (w *Worker) SetWall(now func() time.Time) { w.wall = now }
-
-// MarshalResult encodes the result of a job.

@@ -1,9 +1,10 @@
-// job.go: the actor that has one job.
+// job.go: the actor that has one job. What becomes of the job is said by its rules (rules.go).
 //
-//	claimed ─┬──────────────▶ starting ───▶ running ───▶ judging ───▶ writing ───▶ (stops)
-//	         ├─ lost ──────▶ resuming ───────▲                          ▲
-//	         │                  └─ its run cannot go on ─▶ closing ─────┤
-//	         └─ an old run is open ──────────────────────▶ closing ─────┘
+//	claimed ─┬─ queued ──────────────────▶ starting ───▶ running ───▶ leaving ───▶ (stops)
+//	         │                                ▲  ▲                       ▲
+//	         └─ lost, waiting ─▶ looking ─────┘  │                       │
+//	                               │  └─ alone ──┘ (no other job runs)   │
+//	                               └─ ended, asks, waits ────────────────┘
 //
 // A job that waits for a person is running, too: it waits for one message, and holds no
 // goroutine.
@@ -11,7 +12,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -27,6 +27,14 @@ type (
 	leaseLost  struct{}
 	beginAlone struct{} // of a suspect: no other job runs
 
+	looked struct { // at its run in the store
+		facts *facts
+		err   error
+	}
+	noted struct { // what was to be written into its run's journal
+		ask string // the question that is open now; empty for none
+		err error
+	}
 	started struct {
 		run     *agent.Run
 		err     error
@@ -39,18 +47,6 @@ type (
 	outcome struct {
 		res *agent.Result
 		err error
-	}
-	judged struct { // by a run that has ended
-		effects *effects
-		err     error
-	}
-	closed struct {
-		effects *effects
-		err     error
-	}
-	lookedUp struct { // the run of a lost job
-		title string
-		err   error
 	}
 	suspended    struct{ err error }
 	leaseChecked struct {
@@ -71,7 +67,8 @@ type work struct {
 	begins    bool       // the run is being started
 	run       *agent.Run // nil for none
 	end       *jobEnd    // of that run
-	why       error      // the cause with which this actor cancelled the run; nil for none
+	stopped   bool       // this actor has cancelled the run
+	dropped   bool       // or has left it: the job is another worker's
 	parking   parking
 	allowance allowance
 	updates   updates
@@ -80,8 +77,7 @@ type work struct {
 	retry    func(*actors.Context) // the step that tryNext repeats
 	failures int                   // of the store, in a row
 
-	aside    bool // it waits until it can begin alone
-	counted  bool // the loss of its last worker is
+	aside    bool // it waits until it can go on alone
 	draining bool
 	over     bool
 }
@@ -99,7 +95,11 @@ func (j *work) Receive(c *actors.Context, msg any) {
 			j.allowance.timer = c.NewTimer(timeUp{})
 		}
 		j.state = j.idle
-		j.claimed(c)
+		if j.job.Lost {
+			j.look(c)
+		} else {
+			j.follow(c, j.rules().claimed(), nil)
+		}
 	case tryNext:
 		if f := j.retry; f != nil {
 			j.retry = nil
@@ -116,13 +116,18 @@ func (j *work) Receive(c *actors.Context, msg any) {
 	case drain:
 		j.draining = true
 		if j.aside {
-			j.beginAfterLast(c)
+			j.aside = false
+			j.write(c, j.rules().waiting(nil))
 		} else if j.parking.waits() {
 			j.parking.suspend(c)
 		}
 	default:
 		j.state(c, msg)
 	}
+}
+
+func (j *work) rules() *rules {
+	return &rules{job: j.job, opts: &j.w.opts, now: time.Now(), draining: j.draining}
 }
 
 // cancelling notes that the cancellation of the job was requested.
@@ -135,135 +140,121 @@ func (j *work) cancelling() {
 // idle ignores all messages: the job is about to leave.
 func (j *work) idle(*actors.Context, any) {}
 
-// claimed chooses the first step of a job.
-func (j *work) claimed(c *actors.Context) {
-	switch {
-	case j.job.Lost && j.draining: // another worker resumes it, when the lease is over
-		j.leave(c, report{typ: JobReturned})
-	case j.job.Lost && j.ending().resumable() && j.job.State == store.JobRunning:
-		j.countLoss(c)
-	case j.job.Lost && j.ending().resumable():
-		j.resume(c)
-	case j.job.Lost:
-		j.close(c, j.job.Run, j.recovered)
-	case suspect(j.job) && !j.draining:
-		j.aside, j.state = true, j.waitingAside
-	default:
-		j.beginAfterLast(c)
-	}
+// look reads what the store says of the run of a job that was lost, or left waiting.
+func (j *work) look(c *actors.Context) {
+	j.w.board.place(j.job, recovering, nil)
+	j.lookThen(c, func(c *actors.Context, f *facts) {
+		if j.draining { // another worker goes on with it, when the lease is over
+			j.leave(c, report{typ: JobReturned})
+			return
+		}
+		j.follow(c, j.rules().taken(f), f)
+	})
 }
 
-// countLoss counts the loss of a worker before its run goes on: the run may end this process, too.
-// A worker that was lost before the run began is not counted.
-func (j *work) countLoss(c *actors.Context) {
-	j.w.board.place(j.job, recovering, nil)
-	cancelled := false
+// lookThen reads the facts, for as long as the store fails.
+func (j *work) lookThen(c *actors.Context, then func(*actors.Context, *facts)) {
 	j.state = func(c *actors.Context, msg any) {
 		switch m := msg.(type) {
+		case looked:
+			if m.err != nil {
+				j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.lookThen(c, then) })
+				return
+			}
+			j.failures = 0
+			then(c, m.facts)
 		case cancelJob:
-			cancelled = true
+			j.cancelling()
 		case drainOver:
 			j.over = true
-		case lookedUp:
-			switch {
-			case errors.Is(m.err, store.ErrNotFound), m.err == nil && m.title == placeholder:
-				j.close(c, j.job.Run, j.recovered)
-			case m.err != nil:
-				j.later(c, j.storeDelay(m.err), j.countLoss)
-			default:
-				j.counted = true
-				j.write(c, write{update: store.JobUpdate{Lost: true}, then: func(c *actors.Context) { j.lossCounted(c, cancelled) }})
-			}
 		}
 	}
-	s, id := j.w.store, j.job.Run
-	actors.Await(c, func(ctx context.Context) (store.Run, error) { return s.Run(ctx, id) },
-		func(run store.Run, err error) any { return lookedUp{run.Title, err} })
+	w, job := j.w, j.job
+	actors.Await(c, func(ctx context.Context) (*facts, error) { return w.lookAt(ctx, job) },
+		func(f *facts, err error) any { return looked{f, err} })
 }
 
-func (j *work) lossCounted(c *actors.Context, cancelled bool) {
-	if cancelled {
+// follow carries a verdict out: first its write, then its step.
+func (j *work) follow(c *actors.Context, v verdict, f *facts) {
+	if v.write.update.State == "" && !v.write.update.Lost {
+		j.take(c, v, f)
+		return
+	}
+	if !v.write.last {
+		v.write.then = func(c *actors.Context) { j.take(c, v, f) }
+		j.state = j.noting
+	}
+	j.write(c, v.write)
+}
+
+// noting waits for a write, or for an append to the run's journal.
+func (j *work) noting(_ *actors.Context, msg any) {
+	switch msg.(type) {
+	case cancelJob: // its run is cancelled once it goes on here, or in another worker
 		j.cancelling()
+	case drainOver:
+		j.over = true
 	}
+}
+
+// take makes the step of a verdict.
+func (j *work) take(c *actors.Context, v verdict, f *facts) {
 	switch {
-	case j.over: // another worker resumes it, when the lease is over
+	case j.over && v.step != leave: // another worker goes on with it, when the lease is over
 		j.leave(c, report{typ: JobReturned})
-	case j.job.Cancelling:
-		j.close(c, j.job.Run, j.recovered)
-	default:
+	case v.step == begin:
+		j.begin(c)
+	case v.step == resume:
 		j.resume(c)
+	case v.step == alone:
+		j.aside, j.state = true, j.waitingAside
+		j.w.board.putAside(j.job)
+		j.w.send(lookNow{})
+	case v.step == ask:
+		j.note(c, f, func(ctx context.Context) (string, error) { return j.w.openOwn(ctx, j.job, f, v.why) },
+			func(c *actors.Context, ask string) { j.write(c, j.rules().waiting(append(f.waits, ask))) })
+	case v.step == settle:
+		j.note(c, f, func(ctx context.Context) (string, error) { return "", j.w.settleOwn(ctx, j.job, f) },
+			func(c *actors.Context, _ string) { j.look(c) })
+	case v.step == end:
+		j.note(c, f, func(ctx context.Context) (string, error) { return "", j.w.writeEnding(ctx, j.job, f, v.ending) },
+			func(c *actors.Context, _ string) { j.resume(c) })
 	}
 }
 
-// resume goes on with the run of a lost job. A run that cannot go on is closed.
-func (j *work) resume(c *actors.Context) {
-	j.w.board.place(j.job, recovering, nil)
-	j.state, j.begins = j.starting, true
-	a, rt, run, job := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, j.hook()
-	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
-		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil {
-			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) && !errors.Is(err, store.ErrFenced) {
-				return nil, &agent.NotResumableError{Run: run, Why: "it is being ended here"}
-			}
+// note appends to the journal of the run, while no actor of it works, and then goes on.
+func (j *work) note(c *actors.Context, f *facts, add func(context.Context) (string, error), then func(*actors.Context, string)) {
+	j.state = func(c *actors.Context, msg any) {
+		m, ok := msg.(noted)
+		switch {
+		case !ok:
+			j.noting(c, msg)
+		case store.Passing(m.err):
+			j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.note(c, f, add, then) })
+		case errors.Is(m.err, store.ErrConflict): // an attempt before came through: look again
+			j.look(c)
+		case m.err != nil: // the lease is lost, or will be
+			j.lost(c)
+		default:
+			then(c, m.ask)
 		}
-		o := &agent.ResumeOptions{Agent: a}
-		hooks.Resumes(o, job)
-		return rt.Resume(ctx, run, o)
-	}, func(run *agent.Run, err error) any { return started{run, err, true} })
+	}
+	actors.Await(c, add, func(ask string, err error) any { return noted{ask, err} })
 }
 
-// waitingAside waits until the job can begin alone.
+// waitingAside waits until the job can go on alone.
 func (j *work) waitingAside(c *actors.Context, msg any) {
 	switch msg.(type) {
 	case beginAlone:
-		j.beginAfterLast(c)
+		j.aside = false
+		j.resume(c)
 	case cancelJob:
+		j.aside = false
 		j.cancelling()
-		j.beginAfterLast(c)
+		j.look(c)
 	case drainOver:
 		j.leave(c, report{typ: JobReturned})
 	}
-}
-
-// beginAfterLast starts an attempt once the run of the earlier one, which may still wait, is
-// closed.
-func (j *work) beginAfterLast(c *actors.Context) {
-	j.aside = false
-	if j.job.Attempts == 1 {
-		j.begin(c)
-		return
-	}
-	j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *effects) { j.begin(c) })
-}
-
-// close ends a run without a worker, and its tree, and goes on with their effects. If another
-// worker may still hold them, it waits for the end of its lease.
-func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *effects)) {
-	j.w.board.place(j.job, recovering, nil)
-	j.state = func(c *actors.Context, msg any) {
-		switch m := msg.(type) {
-		case closed:
-			var wait *leasedError
-			switch {
-			case errors.As(m.err, &wait):
-				j.later(c, min(max(time.Until(wait.until), 50*time.Millisecond), time.Second), func(c *actors.Context) { j.close(c, run, then) })
-			case m.err != nil:
-				j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.close(c, run, then) })
-			default:
-				j.failures = 0
-				then(c, m.effects)
-			}
-		case cancelJob:
-			j.cancelling()
-		case drainOver: // its lease expires, and another worker examines it
-			j.leave(c, report{typ: JobReturned})
-		}
-	}
-	// A missing run of an earlier attempt was returned before it began.
-	cl := &closer{store: j.w.store, owner: j.w.owner, ttl: j.w.opts.Lease, why: "its worker was lost", past: run != j.job.Run}
-	name := j.job.Agent
-	actors.Await(c, func(ctx context.Context) (*effects, error) { return cl.close(ctx, name, run) },
-		func(d *effects, err error) any { return closed{d, err} })
 }
 
 // later repeats a step after a while.
@@ -285,30 +276,42 @@ func (j *work) storeDelay(err error) time.Duration {
 	return min(100*time.Millisecond<<min(j.failures, 6), 5*time.Second)
 }
 
-// recovered ends or queues again a job whose worker was lost, by the effects of its run.
-func (j *work) recovered(c *actors.Context, d *effects) { j.write(c, j.ending().recovered(d)) }
-
-// begin starts an attempt.
+// begin starts an attempt, as a fork of the run before or anew.
 func (j *work) begin(c *actors.Context) {
-	switch {
-	case j.draining:
-		j.write(c, j.ending().returned(nil))
-		return
-	case !j.job.Expires.IsZero() && !time.Now().Before(j.job.Expires):
-		j.write(c, ended(store.JobFailed, nil, "it expired before it was begun"))
-		return
-	case j.job.Cancelling:
-		j.write(c, ended(store.JobCancelled, nil, errCancelled.Error()))
-		return
-	}
 	j.w.board.place(j.job, active, nil)
 	j.w.events.emit(report{typ: JobStarted, job: j.job})
 	j.state, j.begins = j.starting, true
-	a, o, job := j.w.agents[j.job.Agent], &agent.RunOptions{ID: j.job.Run, Input: j.job.Input}, j.hook()
-	prompt := j.job.Prompt
+	rt, a, job, lease := j.w.rt, j.w.agents[j.job.Agent], j.job, j.newEnd()
+	if from := job.From; from != "" {
+		actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
+			o := &agent.ForkOptions{ID: job.Run, Agent: a}
+			hooks.Forks(o, lease)
+			return rt.Fork(ctx, from, 0, o)
+		}, func(run *agent.Run, err error) any { return started{run, err, false} })
+		return
+	}
 	actors.AwaitAnswer(c, func(ctx context.Context, answer func(*agent.Run, error)) {
-		hooks.Start(ctx, a, prompt, o, job, answer)
+		hooks.Start(ctx, a, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input}, lease, answer)
 	}, func(run *agent.Run, err error) any { return started{run, err, false} })
+}
+
+// resume goes on with the run of a job that was lost, or left waiting.
+func (j *work) resume(c *actors.Context) {
+	j.w.board.place(j.job, recovering, nil)
+	j.state, j.begins = j.starting, true
+	rt, a, run, lease := j.w.rt, j.w.agents[j.job.Agent], j.job.Run, j.newEnd()
+	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
+		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil { // of an earlier claim: it was left, or will be
+			select {
+			case <-here.Done():
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		o := &agent.ResumeOptions{Agent: a}
+		hooks.Resumes(o, lease)
+		return rt.Resume(ctx, run, o)
+	}, func(run *agent.Run, err error) any { return started{run, err, true} })
 }
 
 func (j *work) starting(c *actors.Context, msg any) {
@@ -316,7 +319,7 @@ func (j *work) starting(c *actors.Context, msg any) {
 	case started:
 		j.started(c, m)
 	case cancelJob:
-		j.why = cmp.Or(j.why, errCancelled)
+		j.cancelling()
 	case drainOver:
 		j.over = true
 	}
@@ -325,23 +328,14 @@ func (j *work) starting(c *actors.Context, msg any) {
 func (j *work) started(c *actors.Context, m started) {
 	j.begins = false
 	switch {
-	case j.why == errLost:
+	case j.dropped:
 		if m.err == nil {
-			m.run.Cancel(errLost)
+			hooks.Leave(m.run, errLost)
 		}
 		j.leave(c, report{typ: JobLost})
 		return
-	case m.resumed && m.err != nil:
-		j.notResumed(c, m.err)
-		return
-	case errors.Is(m.err, agent.ErrClosed), errors.Is(m.err, agent.ErrTooManyRuns):
-		j.write(c, j.ending().returned(nil))
-		return
-	case errors.Is(m.err, agent.ErrRunExists): // another worker has closed it, or a run of another user has its name
-		j.close(c, j.job.Run, j.recovered)
-		return
 	case m.err != nil:
-		j.failed(c, nil, m.err)
+		j.notStarted(c, m)
 		return
 	}
 	j.run = m.run
@@ -349,8 +343,8 @@ func (j *work) started(c *actors.Context, m started) {
 	j.state = j.running
 	j.w.board.place(j.job, active, j.run)
 	if !j.run.Observe(func(s agent.Standing) { self.Send(stands{m.run, s}) }) {
-		j.run = nil // it is of an earlier claim of this attempt
-		j.close(c, j.job.Run, j.recovered)
+		j.run = nil // it has ended, or is of an earlier claim and is about to stop: the store knows
+		j.later(c, time.Second, j.look)
 		return
 	}
 	if m.resumed {
@@ -361,8 +355,8 @@ func (j *work) started(c *actors.Context, m started) {
 		j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, event: report{typ: JobResumed}})
 	}
 	switch {
-	case j.why != nil:
-		j.run.Cancel(j.why)
+	case j.job.Cancelling:
+		j.stop(errCancelled)
 	case j.over:
 		j.suspend(c)
 	default:
@@ -370,35 +364,54 @@ func (j *work) started(c *actors.Context, m started) {
 	}
 }
 
-// notResumed closes a run that cannot go on, or tries again later.
-func (j *work) notResumed(c *actors.Context, err error) {
-	j.state = j.resumingLater
-	_, never := errors.AsType[*agent.NotResumableError](err)
+// notStarted is that of a run that was not begun, or does not go on here.
+func (j *work) notStarted(c *actors.Context, m started) {
+	refused, never := errors.AsType[*agent.NotResumableError](m.err)
+	again := j.look
+	if !m.resumed {
+		again = j.begin
+	}
+	j.state = func(c *actors.Context, msg any) {
+		switch msg.(type) {
+		case cancelJob:
+			j.cancelling()
+		case drainOver:
+			j.leave(c, report{typ: JobReturned})
+		}
+	}
 	switch {
-	case j.over, errors.Is(err, agent.ErrClosed): // another worker resumes it, when the lease is over
-		j.leave(c, report{typ: JobReturned})
-	case j.why != nil: // it was cancelled
-		j.cancelling()
-		j.close(c, j.job.Run, j.recovered)
-	case errors.Is(err, store.ErrLeased), errors.Is(err, agent.ErrTooManyRuns): // the lost worker may live
-		j.later(c, time.Second, j.resume)
-	case !never && store.Passing(err):
-		j.later(c, j.storeDelay(err), j.resume)
+	case j.over, errors.Is(m.err, agent.ErrClosed): // another worker goes on with it, when the lease is over
+		if m.resumed {
+			j.leave(c, report{typ: JobReturned})
+		} else {
+			j.write(c, j.rules().returned())
+		}
+	case errors.Is(m.err, store.ErrFenced):
+		j.lost(c)
+	case errors.Is(m.err, agent.ErrTooManyRuns) && !m.resumed:
+		j.write(c, j.rules().returned())
+	case errors.Is(m.err, store.ErrLeased), errors.Is(m.err, agent.ErrTooManyRuns):
+		j.later(c, time.Second, again)
+	case errors.Is(m.err, agent.ErrRunExists), errors.Is(m.err, store.ErrExists): // a run of another origin has its name
+		j.write(c, j.rules().skipped("another run has the name "+j.job.Run))
+	case never && m.resumed && j.job.Cancelling:
+		j.lookThen(c, func(c *actors.Context, f *facts) {
+			j.note(c, f, func(ctx context.Context) (string, error) { return "", j.w.finish(ctx, j.job, f) },
+				func(c *actors.Context, _ string) { j.look(c) })
+		})
+	case never && m.resumed:
+		j.write(c, j.rules().left(refused, nil, time.Time{}).write)
+	case !never && store.Passing(m.err) && isStore(m.err):
+		j.later(c, j.storeDelay(m.err), again)
 	default:
-		j.close(c, j.job.Run, j.recovered)
+		j.write(c, j.rules().failed(nil, m.err))
 	}
 }
 
-// resumingLater waits until the run may be resumed.
-func (j *work) resumingLater(c *actors.Context, msg any) {
-	switch msg.(type) {
-	case cancelJob:
-		j.cancelling()
-		j.retry = nil
-		j.close(c, j.job.Run, j.recovered)
-	case drainOver:
-		j.leave(c, report{typ: JobReturned})
-	}
+// isStore reports whether the store was at fault, and not the run.
+func isStore(err error) bool {
+	_, journal := errors.AsType[*agent.JournalError](err)
+	return journal || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrFull)
 }
 
 func (j *work) running(c *actors.Context, msg any) {
@@ -414,14 +427,14 @@ func (j *work) running(c *actors.Context, msg any) {
 	case cancelJob:
 		j.stop(errCancelled)
 	case timeUp:
-		j.stop(errTimeout)
+		j.stop(&agent.LimitError{Limit: limitOfJob, Max: j.job.Timeout.String()})
 	case drainOver:
 		j.over = true
 		j.suspend(c)
 	case suspended:
 		if m.err != nil && !errors.Is(m.err, agent.ErrNotWaiting) { // else its end follows
 			c.Log().Warn("a run was not suspended", "run", j.job.Run, "error", m.err)
-			j.stop(errReturned)
+			hooks.Leave(j.run, errReturned)
 		}
 	case parkNow:
 		j.parking.due(c, j.draining)
@@ -432,10 +445,13 @@ func (j *work) running(c *actors.Context, msg any) {
 	}
 }
 
+// limitOfJob names the limit of a job's time.
+const limitOfJob = "time of its job"
+
 // stop cancels the run; the first reason counts.
 func (j *work) stop(why error) {
-	if j.why == nil {
-		j.why = why
+	if !j.stopped {
+		j.stopped = true
 		j.parking.stop()
 		j.run.Cancel(why)
 	}
@@ -467,5 +483,91 @@ func (j *work) wait(c *actors.Context, now agent.Standing) {
 	j.parking.stood(c, j.draining)
 }
 
-// waitsFor begins the error of a job that waits for an instance of a server.
-const waitsFor = "waits for "
+// collect takes the outcome of the run, which is there by now or very soon.
+func (j *work) collect(c *actors.Context) {
+	j.allowance.stop()
+	j.state = j.judging
+	if j.parking.stop(); j.parking.stands.Waiting { // it works again, at its end
+		j.parking.stands.Waiting = false
+		j.w.board.place(j.job, active, j.run)
+	}
+	run := j.run
+	if res, err := run.Result(); !errors.Is(err, agent.ErrNotEnded) {
+		j.judge(c, outcome{res, err})
+		return
+	}
+	actors.Await(c, func(ctx context.Context) (*agent.Result, error) { return run.Wait(ctx) },
+		func(res *agent.Result, err error) any { return outcome{res, err} })
+}
+
+func (j *work) judging(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case outcome:
+		j.judge(c, m)
+	case cancelJob:
+		j.cancelling()
+	case drainOver:
+		j.over = true
+	}
+}
+
+// judge goes on with what the run has come to.
+func (j *work) judge(c *actors.Context, m outcome) {
+	_, refused := errors.AsType[*agent.NotResumableError](m.err)
+	switch {
+	case m.err == nil:
+		j.done(c, m.res)
+	case errors.Is(m.err, agent.ErrLeft), isFenced(m.err):
+		j.checkLease(c)
+	case errors.Is(m.err, agent.ErrSuspended), refused:
+		j.noteAway(m.err)
+		j.lookThen(c, func(c *actors.Context, f *facts) {
+			if f.finished != nil { // by another process, before its lease was given up
+				j.write(c, j.rules().finished(f.finished))
+				return
+			}
+			j.follow(c, j.rules().left(m.err, f.waits, f.outageSince()), f)
+		})
+	default:
+		j.write(c, j.rules().failed(hooks.Encode(m.res), m.err))
+	}
+}
+
+// isFenced reports whether the run is another process's now.
+func isFenced(err error) bool {
+	_, journal := errors.AsType[*agent.JournalError](err)
+	return journal && (errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrFinished))
+}
+
+// noteAway has the worker claim no jobs that need a provider which is away.
+func (j *work) noteAway(err error) {
+	if out, ok := errors.AsType[*agent.OutageError](err); ok {
+		j.w.noteAway(j.job.Agent, out)
+	}
+}
+
+// checkLease goes on after its run was left without an outcome: the lease is lost, or the run's actor has died.
+func (j *work) checkLease(c *actors.Context) {
+	j.state = func(c *actors.Context, msg any) {
+		switch m := msg.(type) {
+		case endSeen:
+			switch {
+			case store.Passing(m.err):
+				j.later(c, j.storeDelay(m.err), j.checkLease)
+			case endedUnder(j.job.Epoch, &m.job, m.err):
+				j.leaveEnded(c, &m.job)
+			case m.err != nil, m.job.Owner != j.w.owner, m.job.Epoch != j.job.Epoch:
+				j.leave(c, report{typ: JobLost})
+			default: // as if its worker had been lost
+				m.job.Lost = true
+				j.job, j.run = &m.job, nil
+				j.look(c)
+			}
+		case cancelJob:
+			j.cancelling()
+		case drainOver:
+			j.over = true
+		}
+	}
+	j.readJob(c)
+}

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,128 +16,148 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// TestLost: a worker has gone, at every point of a job's life. What was begun of it is
-// closed, and it is tried again unless it has done what must not be done twice.
+// lose ends a worker as a kill would: nothing more is written by it, and its leases last.
+func (sh *shop) lose() {
+	sh.t.Helper()
+	sh.worker.Break()
+	<-sh.ended
+	synctest.Wait()
+}
+
+// TestLost: a worker has gone, at every point of a job's life. Its run goes on in another one, once the lease is over,
+// and the job ends by the outcome of the run.
 func TestLost(t *testing.T) {
-	intent := store.Event{Type: store.ToolIntent, Key: "k1", Body: []byte(`{"turn":1,"callId":"c","tool":"pay","arguments":{}}`)}
-	safe := store.Event{Type: store.ToolIntent, Key: "k1", Body: []byte(`{"turn":1,"callId":"c","tool":"read","arguments":{},"safe":true}`)}
-	sent := store.Event{Type: store.ToolDispatched, Key: "k1", Body: []byte(`{"turn":1,"callId":"c"}`)}
-	child := store.Event{Type: store.ToolDispatched, Key: "k1", Body: []byte(`{"turn":1,"callId":"c","run":"sub-k1"}`)}
-	back := store.Event{Type: store.ToolResult, Key: "k1", Body: []byte(`{"turn":1,"callId":"c","tool":"pay","made":true,"result":{"content":[]}}`)}
-	refused := store.Event{Type: store.ToolResult, Key: "k1", Body: []byte(`{"turn":1,"callId":"c","tool":"pay","made":false,"result":{"content":[]}}`)}
-	done := store.Event{Type: store.RunFinished, Body: []byte(`{"state":"finished","stop":"stop","text":"by the lost one","usage":{"input":1,"output":2},"steps":1,"toolCalls":0}`)}
 	tests := []struct {
-		name   string
-		events []store.Event // of its run; nil: it was not begun
-		child  []store.Event // of the run it has started
-		ended  store.RunState
-		losses int // before
-		state  store.JobState
-		run    store.RunState // of the lost attempt, afterwards
-		says   string
+		name    string
+		first   llmtest.Turn // of the model that is asked before the loss
+		safe    bool
+		claimed bool // the worker is lost before its run began
+		state   store.JobState
+		effects int64
+		losses  int
 	}{
-		{name: "claimed only", state: store.JobDone, run: store.Failed},
-		{name: "begun", events: []store.Event{}, state: store.JobDone, run: store.Failed},
-		{name: "about to call", events: []store.Event{intent}, state: store.JobDone, run: store.Failed},
-		{name: "calling", events: []store.Event{intent, sent}, state: store.JobUnknown, run: store.Failed, says: "pay"},
-		{name: "called", events: []store.Event{intent, sent, back}, state: store.JobUnknown, run: store.Failed, says: "pay"},
-		{name: "refused", events: []store.Event{intent, refused}, state: store.JobDone, run: store.Failed},
-		{name: "not made after all", events: []store.Event{intent, sent, refused}, state: store.JobDone, run: store.Failed},
-		{name: "calling a safe one", events: []store.Event{safe, sent}, state: store.JobDone, run: store.Failed},
-		{name: "a sub-agent has done nothing", events: []store.Event{safe, child}, child: []store.Event{intent}, state: store.JobDone, run: store.Failed},
-		{name: "a sub-agent was calling", events: []store.Event{safe, child}, child: []store.Event{intent, sent}, state: store.JobUnknown, run: store.Failed, says: "pay"},
-		{name: "a sub-agent was not begun", events: []store.Event{intent, child}, state: store.JobDone, run: store.Failed},
-		{name: "finished, and could not say so", events: []store.Event{intent, sent, back, done}, ended: store.Finished, state: store.JobDone, run: store.Finished},
-		{name: "for the last time", events: []store.Event{}, losses: 9, state: store.JobFailed, run: store.Failed, says: "lost 10 times"},
+		{name: "claimed only", claimed: true, state: store.JobDone},
+		{name: "the model is asked", first: llmtest.Slow(time.Hour), state: store.JobDone, losses: 1},
+		{name: "a safe call is under way", first: llmtest.Call("count", nil), safe: true, state: store.JobDone, effects: 2, losses: 1},
+		{name: "a call is under way", first: llmtest.Call("count", nil), state: store.JobWaiting, effects: 1, losses: 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, s := t.Context(), memory()
-				j := add(t, s, store.Job{ID: "j"})
-				for range tt.losses {
-					lost := claim(t, s, "j")
-					if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: lost, Owner: "dead", State: store.JobQueued, Lost: true}); err != nil {
-						t.Fatal(err)
+				s := memory()
+				add(t, s, store.Job{ID: "j"})
+				var effects atomic.Int64
+				hangs := agent.Func("count", "Counts.", func(ctx context.Context, _ struct{}) (string, error) {
+					if effects.Add(1) == 1 {
+						<-ctx.Done()
 					}
+					return "1", nil
+				})
+				hangs.Safe = tt.safe
+				cfg := &agent.Config{Tools: []agent.Tool{hangs}}
+				var lease store.JobLease
+				if tt.claimed {
+					lease = claim(t, s, "j")
+				} else {
+					first := open(t, s, llmtest.Loop(tt.first), cfg, nil)
+					time.Sleep(time.Second)
+					synctest.Wait()
+					j := want(t, s, "j", store.JobRunning)
+					lease = store.JobLease{ID: "j", Epoch: j.Epoch}
+					first.lose()
 				}
-				lease := claim(t, s, "j")
-				attempt := j.RunID(tt.losses + 1)
-				if tt.events != nil {
-					begun(t, s, attempt, "", tt.ended, tt.events)
-				}
-				if tt.child != nil {
-					begun(t, s, "sub-k1", attempt, "", tt.child)
-				}
-				open(t, s, llmtest.Loop(llmtest.Say("again")), nil, nil)
-				time.Sleep(29 * time.Second)
+				open(t, s, llmtest.Loop(llmtest.Say("by another one")), cfg, nil)
+				time.Sleep(20 * time.Second)
 				synctest.Wait()
-				want(t, s, "j", store.JobRunning) // until the leases expire
+				want(t, s, "j", store.JobRunning) // until the lease is over
 				time.Sleep(40 * time.Second)
 				synctest.Wait()
-				got := want(t, s, "j", tt.state)
-				if !strings.Contains(got.Error, tt.says) {
-					t.Errorf("error: got %q, want %q", got.Error, tt.says)
+				j := want(t, s, "j", tt.state)
+				if j.Attempts != 1 || j.Run != "j.1" || j.Losses != tt.losses || effects.Load() != tt.effects {
+					t.Errorf("got %d attempts, run %s, %d losses, %d effects; want the first run, %d losses, %d effects", j.Attempts, j.Run, j.Losses, effects.Load(), tt.losses, tt.effects)
 				}
-				again := tt.state == store.JobDone && tt.run != store.Finished
-				if text := "by the lost one"; !again && tt.state == store.JobDone && !strings.Contains(string(got.Result), text) {
-					t.Errorf("result: got %s, want that of the lost attempt", got.Result)
-				}
-				if again != (got.Attempts == tt.losses+2) {
-					t.Errorf("got %d attempts", got.Attempts)
-				}
-				r, err := s.Run(ctx, attempt)
-				if err != nil || r.State != tt.run {
-					t.Errorf("the lost run: got %+v, %v, want %s", r, err, tt.run)
-				}
-				if tt.child != nil {
-					if r, err := s.Run(ctx, "sub-k1"); err != nil || r.State != store.Failed {
-						t.Errorf("the run of its sub-agent: got %+v, %v, want failed", r, err)
-					}
-				}
-				// Whoever was lost comes back, and has no say any more.
-				if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: lease, Owner: "dead", State: store.JobDone, Result: []byte(`"late"`)}); err == nil {
+				// The worker that was lost comes back, and has no say any more.
+				if _, err := s.UpdateJob(t.Context(), store.JobUpdate{JobLease: lease, Owner: "dead", State: store.JobDone, Result: []byte(`"late"`)}); err == nil {
 					t.Error("an update of the lost worker was taken")
 				}
-				if _, err := s.Append(ctx, store.Append{Run: attempt, Owner: "agent-dead", Epoch: 1, After: store.Unchecked, Events: []store.Event{sent}}); err == nil {
+				if _, err := s.Append(t.Context(), store.Append{Run: "j.1", Owner: "dead", Epoch: lease.Epoch, After: store.Unchecked, Events: []store.Event{{Type: "x"}}}); err == nil {
 					t.Error("an append of the lost worker was taken")
-				}
-				if _, err := s.Create(ctx, store.Run{ID: attempt}, "dead", time.Minute); err == nil {
-					t.Error("the lost worker could begin its run")
 				}
 			})
 		})
 	}
 }
 
-// TestLostTwice: a worker has gone before a job's run began, and another one after it had taken the place of
-// that run. No run was lost, so that no loss counts, and the job begins anew.
-func TestLostTwice(t *testing.T) {
-	for _, losses := range []int{0, 2} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, s := t.Context(), memory()
-			j := add(t, s, store.Job{ID: "j"})
-			for range losses {
-				if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: claim(t, s, "j"), Owner: "dead", State: store.JobQueued, Lost: true}); err != nil {
+// TestManyLosses: a job whose worker is lost again and again asks a person whether it goes on, where nothing of it is recorded between
+// the losses; the answer counts, whether a worker is up or not. With progress between them losses do not add up.
+func TestManyLosses(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer store.AskStatus
+		state  store.JobState
+	}{{"go on", store.AskAccepted, store.JobDone}, {"end", store.AskDeclined, store.JobCancelled}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := memory()
+				add(t, s, store.Job{ID: "j"})
+				opts := &worker.Options{Retry: worker.Retry{MaxLosses: 3}}
+				for range 3 {
+					sh := open(t, s, llmtest.Loop(llmtest.Slow(time.Hour)), nil, opts)
+					time.Sleep(40 * time.Second)
+					want(t, s, "j", store.JobRunning)
+					sh.lose()
+				}
+				sh := open(t, s, llmtest.Loop(llmtest.Slow(time.Hour)), nil, opts)
+				time.Sleep(40 * time.Second)
+				synctest.Wait()
+				j := want(t, s, "j", store.JobWaiting)
+				asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
+				if err != nil || len(asks) != 1 || asks[0].Kind != agent.KindJob || j.Losses != 3 || j.Owner != "" {
+					t.Fatalf("got the questions %+v, %v, and %+v; want its own after 3 losses", asks, err, j)
+				}
+				sh.drain()
+				if _, err := s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: tt.answer, By: "ada"}); err != nil {
 					t.Fatal(err)
 				}
-			}
-			claim(t, s, "j")
-			if _, err := s.Create(ctx, store.Run{ID: j.RunID(losses + 1), Agent: "a", Title: "a run that was not begun"}, "another", 30*time.Second,
-				store.Event{Type: store.RunStarted, Body: []byte(`{"agent":"a","path":["a"],"model":"","input":[]}`)}); err != nil {
-				t.Fatal(err)
-			}
-			open(t, s, llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
-				return llmtest.Say("asked: " + req.Messages[0].Content.Text())
-			})), nil, nil)
-			time.Sleep(2 * time.Minute)
-			synctest.Wait()
-			got := want(t, s, "j", store.JobDone)
-			if got.Losses != losses || got.Attempts != losses+2 || !strings.Contains(string(got.Result), "asked: go") {
-				t.Errorf("got %d losses, %d attempts, %s, want %d losses and another attempt", got.Losses, got.Attempts, got.Result, losses)
-			}
+				time.Sleep(time.Hour)
+				open(t, s, llmtest.Loop(llmtest.Say("at last")), nil, opts)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				want(t, s, "j", tt.state)
+				r, err := s.Run(t.Context(), "j.1")
+				if err != nil || !r.State.Ended() {
+					t.Errorf("its run: got %+v, %v, want its end", r, err)
+				}
+				if open, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending}); err != nil || len(open) != 0 {
+					t.Errorf("questions: got %+v, %v, want none", open, err)
+				}
+			})
 		})
 	}
+	t.Run("with progress between", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory()
+			add(t, s, store.Job{ID: "j"})
+			var effects atomic.Int64
+			cfg := &agent.Config{MaxRepeats: -1, Tools: []agent.Tool{counted(false, &effects)}}
+			for n := range 6 {
+				turns := []llmtest.Turn{llmtest.Call("count", nil), llmtest.Slow(time.Hour)}
+				sh := open(t, s, llmtest.Script(turns...), cfg, &worker.Options{Retry: worker.Retry{MaxLosses: 3}})
+				time.Sleep(40 * time.Second)
+				synctest.Wait()
+				if j := want(t, s, "j", store.JobRunning); j.Losses > 1 || effects.Load() != int64(n+1) {
+					t.Fatalf("after %d losses: got %+v, %d effects", n, j, effects.Load())
+				}
+				sh.lose()
+			}
+			open(t, s, llmtest.Loop(llmtest.Say("done")), cfg, nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if j := want(t, s, "j", store.JobDone); j.Attempts != 1 || effects.Load() != 6 {
+				t.Errorf("got %+v, %d effects, want one attempt and 6 effects", j, effects.Load())
+			}
+		})
+	})
 }
 
 // claim lets a worker that is about to die have a job.
@@ -181,8 +200,8 @@ func TestLostBatch(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for _, id := range ids {
-			if j := want(t, s, id, store.JobDone); j.Attempts != 2 || j.Losses != 0 {
-				t.Errorf("%s: got %d attempts, %d losses, want 2 and none: its worker was lost before it began", id, j.Attempts, j.Losses)
+			if j := want(t, s, id, store.JobDone); j.Attempts != 1 || j.Losses != 0 {
+				t.Errorf("%s: got %d attempts, %d losses, want 1 and none: its worker was lost before it began", id, j.Attempts, j.Losses)
 			}
 		}
 		sh.drain()
@@ -192,19 +211,6 @@ func TestLostBatch(t *testing.T) {
 			t.Errorf("asked: got %v, want each of %v once", asked, ids)
 		}
 	})
-}
-
-// begun writes the journal of a run whose process has died.
-func begun(t *testing.T, s store.Store, id, parent string, ended store.RunState, events []store.Event) {
-	t.Helper()
-	first := store.Event{Type: store.RunStarted, Body: []byte(`{"model":"m","input":[],"nonce":"n","steps":1,"toolCalls":1,"wallMs":1,"maxResult":1}`)}
-	r, err := s.Create(t.Context(), store.Run{ID: id, Parent: parent, Epoch: 1, Agent: "a"}, "agent-dead", time.Minute, first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Append(t.Context(), store.Append{Run: id, Owner: r.Owner, Epoch: r.Epoch, After: store.Unchecked, State: ended, Events: events}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestStandstill: a worker stands still past its lease while one of its calls is under

@@ -15,14 +15,16 @@ import (
 	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
 
 var (
-	errDown  = &llm.Error{Provider: "p", Err: llm.ErrUnreachable, Retryable: true}
-	errAuth  = &llm.Error{Provider: "p", Err: llm.ErrAuth}
-	errSlow  = &llm.Error{Provider: "p", Err: llm.ErrRateLimit, Retryable: true, RetryAfter: 40 * time.Minute}
-	errQuota = &llm.Error{Provider: "p", Err: llm.ErrQuota, Retryable: true}
+	errDown    = &llm.Error{Provider: "p", Err: llm.ErrUnreachable, Retryable: true}
+	errAuth    = &llm.Error{Provider: "p", Err: llm.ErrAuth}
+	errSlow    = &llm.Error{Provider: "p", Err: llm.ErrRateLimit, Retryable: true, RetryAfter: 40 * time.Minute}
+	errPassing = fmt.Errorf("for the test: %w", mcpclient.ErrNotSent)
+	errQuota   = &llm.Error{Provider: "p", Err: llm.ErrQuota, Retryable: true}
 )
 
 // TestOutcomes: what is tried again, how often, and what a job then is.
@@ -41,19 +43,21 @@ func TestOutcomes(t *testing.T) {
 		says     string
 	}{
 		{name: "at once", turns: []llmtest.Turn{ok}, state: store.JobDone, attempts: 1},
-		{name: "unreachable, then well", turns: []llmtest.Turn{llmtest.Fail(errDown), llmtest.Fail(errDown), ok}, after: time.Minute, state: store.JobDone, attempts: 3},
-		{name: "unreachable for ever", turns: []llmtest.Turn{llmtest.Fail(errDown)}, after: time.Minute, state: store.JobFailed, attempts: 3, says: "3 attempts have failed"},
-		{name: "as often as the job says", turns: []llmtest.Turn{llmtest.Fail(errDown)}, job: store.Job{MaxAttempts: 5}, after: time.Minute, state: store.JobFailed, attempts: 5},
-		{name: "rate limit is heeded", turns: []llmtest.Turn{llmtest.Fail(errSlow), ok}, after: 39 * time.Minute, state: store.JobQueued, attempts: 1},
-		{name: "and then over", turns: []llmtest.Turn{llmtest.Fail(errSlow), ok}, after: 41 * time.Minute, state: store.JobDone, attempts: 2},
-		{name: "bad credentials", turns: []llmtest.Turn{llmtest.Fail(errAuth), ok}, after: time.Minute, state: store.JobFailed, attempts: 1},
-		{name: "no quota", turns: []llmtest.Turn{llmtest.Fail(errQuota), ok}, after: time.Minute, state: store.JobFailed, attempts: 1},
+		{name: "unreachable, then well", turns: []llmtest.Turn{llmtest.Fail(errDown), llmtest.Fail(errDown), ok}, after: time.Minute, state: store.JobDone, attempts: 1},
+		{name: "unreachable for ever", turns: []llmtest.Turn{llmtest.Fail(errDown)}, after: time.Minute, state: store.JobWaiting, attempts: 1, says: "waits for provider"},
+		{name: "rate limit is heeded", turns: []llmtest.Turn{llmtest.Fail(errSlow), ok}, after: 39 * time.Minute, state: store.JobWaiting, attempts: 1},
+		{name: "and then over", turns: []llmtest.Turn{llmtest.Fail(errSlow), ok}, after: 41 * time.Minute, state: store.JobDone, attempts: 1},
+		{name: "bad credentials, then good ones", turns: []llmtest.Turn{llmtest.Fail(errAuth), ok}, after: time.Minute, state: store.JobDone, attempts: 1},
+		{name: "no quota, then some", turns: []llmtest.Turn{llmtest.Fail(errQuota), ok}, after: time.Minute, state: store.JobDone, attempts: 1},
 		{name: "a bug", turns: []llmtest.Turn{llmtest.Fail(errors.New("boom")), ok}, after: time.Minute, state: store.JobFailed, attempts: 1, says: "boom"},
 		{name: "a limit", turns: []llmtest.Turn{call, ok}, limits: agent.Limits{ModelCalls: 1}, safe: true, after: time.Minute, state: store.JobLimited, attempts: 1, effects: 1},
-		{name: "a time limit", turns: []llmtest.Turn{llmtest.Slow(time.Hour)}, job: store.Job{Timeout: time.Minute}, after: 2 * time.Minute, state: store.JobLimited, attempts: 1, says: "longer than 1m0s"},
+		{name: "a time limit", turns: []llmtest.Turn{llmtest.Slow(time.Hour)}, job: store.Job{Timeout: time.Minute}, after: 2 * time.Minute, state: store.JobLimited, attempts: 1, says: "1m0s time of its job"},
 		{name: "expired", turns: []llmtest.Turn{ok}, job: store.Job{Expires: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)}, state: store.JobFailed, attempts: 1, says: "expired"},
-		{name: "fails after a safe call", turns: []llmtest.Turn{call, llmtest.Fail(errDown), call, ok}, safe: true, after: time.Minute, state: store.JobDone, attempts: 2, effects: 2},
-		{name: "fails after an unsafe call", turns: []llmtest.Turn{call, llmtest.Fail(errDown), call, ok}, after: time.Minute, state: store.JobFailed, attempts: 1, effects: 1, says: "not declared safe"},
+		{name: "away after a safe call", turns: []llmtest.Turn{call, llmtest.Fail(errDown), ok}, safe: true, after: time.Minute, state: store.JobDone, attempts: 1, effects: 1},
+		{name: "away after an unsafe call", turns: []llmtest.Turn{call, llmtest.Fail(errDown), ok}, after: time.Minute, state: store.JobDone, attempts: 1, effects: 1},
+		{name: "fails after an unsafe call", turns: []llmtest.Turn{call, llmtest.Fail(errPassing), ok}, after: time.Minute, state: store.JobDone, attempts: 2, effects: 1},
+		{name: "fails for ever", turns: []llmtest.Turn{llmtest.Fail(errPassing)}, after: time.Minute, state: store.JobFailed, attempts: 3, says: "3 attempts have failed"},
+		{name: "as often as the job says", turns: []llmtest.Turn{llmtest.Fail(errPassing)}, job: store.Job{MaxAttempts: 5}, after: time.Minute, state: store.JobFailed, attempts: 5},
 		{name: "a bad prompt", turns: []llmtest.Turn{ok}, job: store.Job{Input: []byte(`{"a":1}`)}, after: time.Minute, state: store.JobFailed, attempts: 1},
 	}
 	for _, tt := range tests {
@@ -83,7 +87,7 @@ func TestOutcomes(t *testing.T) {
 func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory()
-		sh := open(t, s, llmtest.Loop(llmtest.Fail(errDown)), nil, &worker.Options{Retry: worker.Retry{MaxAttempts: 6, First: 10 * time.Second, Max: time.Minute}})
+		sh := open(t, s, llmtest.Loop(llmtest.Fail(errPassing)), nil, &worker.Options{Retry: worker.Retry{MaxAttempts: 6, First: 10 * time.Second, Max: time.Minute}})
 		j := add(t, s, store.Job{})
 		time.Sleep(5 * time.Minute)
 		want(t, s, j.ID, store.JobFailed)

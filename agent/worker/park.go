@@ -18,7 +18,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/store"
 )
 
 // Messages to itself.
@@ -34,36 +33,15 @@ type (
 // waitsAlone reports whether the answer to a question of that kind is all that a run waits for: a
 // login, say, has to be looked for.
 func waitsAlone(kind string) bool {
-	return slices.Contains([]string{agent.KindTool, agent.KindLimit, agent.KindOutcome}, kind)
-}
-
-// openQuestions returns the open questions of a run and of those below it.
-func (w *Worker) openQuestions(ctx context.Context, run string) (ids []string, err error) {
-	for runs := []string{run}; len(runs) > 0; runs = runs[1:] {
-		asks, err := w.store.Asks(ctx, store.AskQuery{Run: runs[0], Status: store.AskPending})
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range asks {
-			if ids = append(ids, a.ID); !waitsAlone(a.Kind) || len(ids) > store.MaxWaits {
-				return nil, nil
-			}
-		}
-		below, err := w.store.Runs(ctx, store.Query{Parent: runs[0], States: []store.RunState{store.Running, store.Waiting}})
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range below {
-			runs = append(runs, r.ID)
-		}
-	}
-	return ids, nil
+	return slices.Contains([]string{agent.KindTool, agent.KindLimit, agent.KindOutcome, agent.KindJob}, kind)
 }
 
 // lookForQuestions asks the store which questions a run waits for. The job's actor receives [questions].
 func (w *Worker) lookForQuestions(c *actors.Context, run string) {
-	actors.Await(c, func(ctx context.Context) ([]string, error) { return w.openQuestions(ctx, run) },
-		func(ids []string, err error) any { return questions{ids, err} })
+	actors.Await(c, func(ctx context.Context) ([]string, error) {
+		ids, _, err := w.openQuestions(ctx, run)
+		return ids, err
+	}, func(ids []string, err error) any { return questions{ids, err} })
 }
 
 // parking parks a job that waits for a person: after a while, and when the worker ends, as another
@@ -146,43 +124,13 @@ func (p *parking) suspended(c *actors.Context, job string, err error, draining b
 }
 
 // suspend leaves a job wherever it is, as the time of the drain is over: another worker goes on with
-// it at once. A suspect begins again, alone.
+// it at once.
 func (j *work) suspend(c *actors.Context) {
-	switch {
-	case j.run == nil || j.why != nil:
-		return
-	case suspect(j.job):
-		j.stop(errReturned)
+	if j.run == nil || j.stopped {
 		return
 	}
 	j.parking.stop()
 	run := j.run
 	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
 		func(_ struct{}, err error) any { return suspended{err} })
-}
-
-// leaveWaiting releases a job whose run was suspended, until one of its questions is decided.
-func (j *work) leaveWaiting(c *actors.Context) {
-	j.state = func(c *actors.Context, msg any) {
-		switch m := msg.(type) {
-		case questions:
-			if m.err != nil {
-				j.later(c, j.storeDelay(m.err), j.leaveWaiting)
-				return
-			}
-			event, why := JobParked, ""
-			if j.draining {
-				event = JobReturned
-			}
-			if len(m.ids) == 0 {
-				why = waitsFor + "a worker"
-			}
-			j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true, Waits: m.ids, Error: why}, event: report{typ: event}, last: true})
-		case cancelJob:
-			j.cancelling() // the next worker ends it
-		case drainOver:
-			j.over = true
-		}
-	}
-	j.w.lookForQuestions(c, j.job.Run)
 }

@@ -115,15 +115,15 @@ func TestParkedRenewTogether(t *testing.T) {
 		s.mu.Lock()
 		clear(s.at)
 		s.mu.Unlock()
-		time.Sleep(time.Minute) // the lease of runs: each renews three or four times
+		time.Sleep(time.Minute) // two leases: each renews six or seven times
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		n := 0
 		for _, many := range s.at {
 			n += many
 		}
-		if n < 300 || n > 400 || len(s.at) > 31 {
-			t.Errorf("got %d renewals at %d moments, want 300 to 400 at 31 at most", n, len(s.at))
+		if n < 600 || n > 700 || len(s.at) > 61 {
+			t.Errorf("got %d renewals at %d moments, want 600 to 700 at 61 at most", n, len(s.at))
 		}
 	})
 }
@@ -144,24 +144,6 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
-}
-
-// lose has a job lose so many workers; it is due again ten seconds later.
-func lose(t *testing.T, s store.Store, id string, times int) {
-	t.Helper()
-	for n := range times {
-		list, err := s.ClaimJobs(t.Context(), "dead", 1, time.Second, []string{"a"})
-		if err != nil || len(list) != 1 || list[0].ID != id {
-			t.Fatalf("ClaimJobs: got %+v, %v, want %s", list, err, id)
-		}
-		u := store.JobUpdate{JobLease: store.JobLease{ID: id, Epoch: list[0].Epoch}, Owner: "dead", State: store.JobQueued, Lost: true}
-		if n == times-1 {
-			u.NotBefore = time.Now().Add(10 * time.Second)
-		}
-		if _, err := s.UpdateJob(t.Context(), u); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // crowd is a model that takes a minute, and counts the jobs at once.
@@ -188,24 +170,30 @@ func (m *crowd) turn(ctx context.Context, req *llm.Request) llmtest.Turn {
 	return llmtest.Say("ok")
 }
 
-// TestSuspectsRunAlone: jobs whose workers were lost twice run with no other job beside
+// TestSuspectsRunAlone: jobs whose workers were lost twice go on with no other job beside
 // them, and all others go on before and after. Before their turn they can be cancelled,
 // and a worker that ends leaves them to others.
 func TestSuspectsRunAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory()
-		var model crowd
-		suspects := []string{"s1", "s2", "s3", "s4"}
-		for _, id := range suspects {
-			add(t, s, store.Job{ID: id, Prompt: "suspect"})
-			lose(t, s, id, 2)
+		suspects := func(ids ...string) {
+			for _, id := range ids {
+				add(t, s, store.Job{ID: id, Prompt: "suspect"})
+			}
+			for range 2 {
+				sh := open(t, s, llmtest.Loop(llmtest.Slow(time.Hour)), nil, &worker.Options{Concurrency: 4})
+				time.Sleep(40 * time.Second)
+				sh.lose()
+			}
 		}
-		sh := open(t, s, llmtest.Loop(llmtest.Func(model.turn)), nil, &worker.Options{Concurrency: 4})
+		var model crowd
+		suspects("s1", "s2", "s3", "s4")
 		plain := []string{"p0", "p1", "p2", "p3"}
 		for _, id := range plain[:3] {
 			add(t, s, store.Job{ID: id})
 		}
-		time.Sleep(20 * time.Second)
+		sh := open(t, s, llmtest.Loop(llmtest.Func(model.turn)), nil, &worker.Options{Concurrency: 4})
+		time.Sleep(40 * time.Second)
 		add(t, s, store.Job{ID: "p3"})
 		if _, err := s.CancelJob(t.Context(), "s4"); err != nil {
 			t.Fatal(err)
@@ -222,22 +210,21 @@ func TestSuspectsRunAlone(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		for _, id := range append(plain, suspects[:3]...) {
+		for _, id := range append(plain, "s1", "s2", "s3") {
 			want(t, s, id, store.JobDone)
 		}
 		want(t, s, "s4", store.JobCancelled)
 		if model.beside.Load() != 0 || model.most.Load() != 3 {
 			t.Errorf("got %d suspects with a job beside them, and %d jobs at once at most; want 0, and 3", model.beside.Load(), model.most.Load())
 		}
+		sh.drain()
 
-		for _, id := range []string{"t1", "t2", "t3"} {
-			add(t, s, store.Job{ID: id, Prompt: "suspect", NotBefore: time.Now().Add(-time.Hour)})
-			lose(t, s, id, 2)
-		}
-		time.Sleep(20 * time.Second)
+		suspects("t1", "t2", "t3")
+		sh = open(t, s, llmtest.Loop(llmtest.Func(model.turn)), nil, &worker.Options{Concurrency: 4, Drain: time.Second})
+		time.Sleep(40 * time.Second)
 		sh.drain()
 		for _, id := range []string{"t1", "t2", "t3"} {
-			if j := want(t, s, id, store.JobQueued); j.Owner != "" || j.Losses != 2 {
+			if j := want(t, s, id, store.JobWaiting); j.Owner != "" || j.Losses != 2 {
 				t.Errorf("job %q after the drain: got %+v", id, j)
 			}
 		}
@@ -249,16 +236,19 @@ func TestParkedIsNoSuspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory()
 		add(t, s, store.Job{ID: "j"})
-		lease := claim(t, s, "j")
-		begun(t, s, "j.1", "", "", []store.Event{})
-		if _, err := s.UpdateJob(t.Context(), store.JobUpdate{JobLease: lease, Owner: "dead", State: store.JobWaiting}); err != nil {
-			t.Fatal(err)
+		cfg := &agent.Config{Approve: agent.AskAlways, AskExpiry: 24 * time.Hour, Tools: []agent.Tool{counted(false, new(atomic.Int64))}}
+		for range 3 {
+			sh := open(t, s, asking(), cfg, &worker.Options{ParkAfter: -1})
+			time.Sleep(40 * time.Second)
+			synctest.Wait()
+			want(t, s, "j", store.JobWaiting)
+			sh.lose()
 		}
-		open(t, s, llmtest.Loop(llmtest.Say("ok")), nil, nil)
+		open(t, s, asking(), cfg, nil)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if j := want(t, s, "j", store.JobDone); j.Attempts != 2 || j.Losses != 0 || j.Failures != 0 {
-			t.Errorf("job: got %+v, want a second attempt and no loss", j)
+		if j := want(t, s, "j", store.JobWaiting); j.Attempts != 1 || j.Losses != 0 || j.Failures != 0 {
+			t.Errorf("job: got %+v, want its first attempt and no loss", j)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -18,17 +19,19 @@ type Retry struct {
 	// MaxAttempts is how many attempts may fail, unless the job has its own bound. Zero
 	// means 3.
 	MaxAttempts int
-	// MaxLosses is how often a worker may be lost while the job runs. Zero means 10. A job
-	// that lost two workers runs with no other job beside it: it may be the cause.
+	// MaxLosses is how often a worker may be lost while the job runs and nothing new of it is recorded. Then
+	// a person is asked whether it goes on. Zero means 10. A job that lost two workers so goes on with no
+	// other job beside it: it may be the cause.
 	MaxLosses int
 	// First is the wait after the first failure, about; it doubles up to Max. Zero means
 	// 1 second and 5 minutes.
 	First, Max time.Duration
 }
 
-// Retryable reports whether a run that ended with this error may do better later: the
-// model, a server or the store is unreachable or limits its rate. It is false for a limit, a
-// refusal, a bad request and a bug, which would end the same way again.
+// Retryable reports whether a run that ended with this error may do better later: a
+// server or the store is unreachable. It is false for a limit, a
+// refusal, a bad request and a bug, which would end the same way again. A model's provider that is away ends no run: the job
+// waits for it, see [Options].GiveUp.
 func Retryable(err error) bool {
 	if _, ok := errors.AsType[*agent.LimitError](err); ok {
 		return false
@@ -47,10 +50,7 @@ func Retryable(err error) bool {
 
 // maxAttempts is how many attempts of j may fail.
 func (r *Retry) maxAttempts(j store.Job) int {
-	if j.MaxAttempts > 0 {
-		return j.MaxAttempts
-	}
-	return r.MaxAttempts
+	return cmp.Or(j.MaxAttempts, r.MaxAttempts)
 }
 
 // delay is the wait after that many failures, from one. A provider may ask for a longer one,

@@ -62,10 +62,6 @@ const phases = int(committing) + 1
 // suspectAfter is how often a job's worker is lost until the job runs alone.
 const suspectAfter = 2
 
-// suspect reports whether j may have ended the processes of its workers. It runs with no
-// other job beside it, so that it takes none with it.
-func suspect(j *store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
-
 // entry is a job on the board.
 type entry struct {
 	job   *store.Job // never changed
@@ -73,6 +69,7 @@ type entry struct {
 	since time.Time
 	run   *agent.Run // nil for none
 	waits string     // the reason, if not a person
+	alone bool       // it may have ended its workers, and has no other job beside it
 }
 
 // board is the state that the claimer, the jobs and readers of [Status] share.
@@ -117,6 +114,17 @@ func (b *board) place(j *store.Job, p phase, run *agent.Run) {
 		b.tally(e, -1)
 		e.job, e.phase, e.run = j, p, run
 		b.tally(e, 1)
+	})
+}
+
+// putAside has a job wait until no other one runs.
+func (b *board) putAside(j *store.Job) {
+	b.update(func(b *board) {
+		if e := b.jobs[j.ID]; e != nil && e.job.Epoch == j.Epoch {
+			b.tally(e, -1)
+			e.phase, e.alone = aside, true
+			b.tally(e, 1)
+		}
 	})
 }
 
@@ -168,7 +176,7 @@ func (b *board) remove(id string) *entry {
 // tally counts an entry in or out.
 func (b *board) tally(e *entry, by int) {
 	b.phases[e.phase] += by
-	if suspect(e.job) && e.phase != parked && e.phase != aside {
+	if e.alone && e.phase != parked && e.phase != aside {
 		b.suspects += by
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/agent/worker"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -95,45 +93,4 @@ func TestGivenBackUnbegun(t *testing.T) {
 			t.Errorf("the run that was not begun: got %+v, %v, want ErrNotFound", r, err)
 		}
 	})
-}
-
-// TestLostCost: what a lost attempt has cost, with the runs it has started, is told: as the
-// job's result where it ends with it, else with the event.
-func TestLostCost(t *testing.T) {
-	asked := store.Event{Type: store.ModelResult, Body: []byte(`{"turn":1,"usage":{"input":10,"output":5}}`)}
-	sent := store.Event{Type: store.ToolDispatched, Key: "k1", Body: []byte(`{"turn":1,"callId":"c","run":"sub-k1"}`)}
-	call := func(safe string) store.Event {
-		return store.Event{Type: store.ToolIntent, Key: "k1", Body: []byte(`{"turn":1,"callId":"c","tool":"pay","arguments":{},"safe":` + safe + `}`)}
-	}
-	made := store.Event{Type: store.ToolDispatched, Key: "k1", Body: []byte(`{"turn":1,"callId":"c"}`)}
-	for _, tt := range []struct {
-		safe  string
-		state store.JobState
-	}{{"false", store.JobUnknown}, {"true", store.JobDone}} {
-		t.Run(string(tt.state), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := memory()
-				add(t, s, store.Job{ID: "j"})
-				claim(t, s, "j")
-				begun(t, s, "j.1", "", "", []store.Event{asked, call("true"), sent})
-				begun(t, s, "sub-k1", "j.1", "", []store.Event{asked, asked, call(tt.safe), made})
-				sh := open(t, s, llmtest.Loop(llmtest.Say("again")), nil, nil)
-				time.Sleep(2 * time.Minute)
-				synctest.Wait()
-				told := want(t, s, "j", tt.state).Result
-				sh.mu.Lock()
-				defer sh.mu.Unlock()
-				for _, ev := range sh.events {
-					if ev.Type == worker.JobRetried {
-						told = ev.Attempt
-					}
-				}
-				var res agent.Result
-				if err := jsonx.Unmarshal(told, &res); err != nil || res.RunID != "j.1" || res.Spent.Tokens != 45 || res.Spent.ModelCalls != 3 ||
-					res.Spent.ToolCalls != 2 || res.Steps != 1 || res.Usage.Input != 10 {
-					t.Errorf("what was lost: got %s, %v, want 45 tokens in 3 requests and 2 calls", told, err)
-				}
-			})
-		})
-	}
 }

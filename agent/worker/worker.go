@@ -21,7 +21,6 @@ var ErrRunning = errors.New("the worker runs already, or has")
 // Causes with which runs are cancelled.
 var (
 	errCancelled = errors.New("its job was cancelled")
-	errTimeout   = errors.New("its job took too long")
 	errReturned  = errors.New("its worker ends")
 	errLost      = errors.New("its job is another worker's now")
 	errFailed    = errors.New("the actor of its job failed")
@@ -48,6 +47,7 @@ type Worker struct {
 	names  []string // of the agents
 	events emitter
 	board  board
+	away   providersAway
 
 	wall func() time.Time // the wall clock
 
@@ -113,7 +113,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// abandon ends the runs of the jobs that are left, and names the jobs.
+// abandon leaves the runs of the jobs that are left, and names the jobs.
 func (w *Worker) abandon() []string {
 	var left []string
 	var runs []*agent.Run
@@ -129,7 +129,7 @@ func (w *Worker) abandon() []string {
 		left = b.left
 	})
 	for _, run := range runs {
-		run.Cancel(errReturned)
+		hooks.Leave(run, errReturned)
 	}
 	slices.Sort(left)
 	return left

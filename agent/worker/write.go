@@ -99,11 +99,11 @@ func (j *work) leaseChecked(c *actors.Context, m leaseChecked) {
 // fenced off, and ends here.
 func (j *work) lost(c *actors.Context) {
 	if j.begins { // its run is about to exist
-		j.why = errLost
+		j.dropped = true
 		return
 	}
 	if j.run != nil {
-		j.run.Cancel(errLost)
+		hooks.Leave(j.run, errLost)
 	}
 	j.leave(c, report{typ: JobLost})
 }

@@ -184,6 +184,9 @@ func (s *State) Add(e *Entry) {
 	case *AskSettled:
 		if q := s.asks[e.Key]; q != nil {
 			q.Settled = b
+			if q.Ask.Kind == AskJob { // it goes on: an outage is as long as it lasts from here
+				s.Outage = nil
+			}
 		}
 		if b.Status != store.AskCancelled { // a question that was withdrawn may be asked again
 			s.Progress = e.Seq

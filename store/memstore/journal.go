@@ -130,11 +130,6 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 		if err := s.grow(grows); err != nil {
 			return err
 		}
-		if _, j := s.tree(r); j != nil && j != job && a.State.Ended() && r.head.Root == r.head.ID {
-			to := j.Job
-			to.RunEnded(now)
-			s.jobs.move(j, to)
-		}
 		if job != nil {
 			s.jobs.put(job, ended)
 			if a.Job.Ended != nil {

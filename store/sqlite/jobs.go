@@ -494,9 +494,9 @@ func (t *tx) putJob(j store.Job) error {
 		j.Due().UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), j.ID)
 }
 
-// endJob ends the job of an [store.Append], if its lease is held, and reports whether it was. It writes what an update
-// that ends a job changes.
-func (t *tx) endJob(u store.JobUpdate) (bool, error) {
+// endJob ends the job of an [store.Append], if its lease is held. It writes what an update that ends a job
+// changes.
+func (t *tx) endJob(u store.JobUpdate) error {
 	if u.Ended != nil {
 		*u.Ended = store.Job{} // of a transaction that was rolled back
 	}
@@ -506,12 +506,12 @@ func (t *tx) endJob(u store.JobUpdate) (bool, error) {
 	} else if known, err := t.job(u.ID); err == nil {
 		j = known
 	} else if errors.Is(err, store.ErrNotFound) {
-		return false, nil
+		return nil
 	} else {
-		return false, err
+		return err
 	}
 	if j.ID != u.ID || j.Update(u, t.now) != nil {
-		return false, nil
+		return nil
 	}
 	met, err := t.changed(`UPDATE jobs SET state = ?, failures = ?, losses = ?, result = ?, error = ?, cancelling = 0, untold = ?, updated = ?, owner = '', lease = ?
 		WHERE id = ? AND owner = ? AND epoch = ? AND state IN ('running', 'waiting')`,
@@ -519,7 +519,7 @@ func (t *tx) endJob(u store.JobUpdate) (bool, error) {
 	if met && u.Ended != nil {
 		*u.Ended = j
 	}
-	return met, err
+	return err
 }
 
 // Job implements [store.Jobs].

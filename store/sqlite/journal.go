@@ -304,27 +304,10 @@ func (t *tx) append(a store.Append) (last int64, err error) {
 		return at.last + int64(len(a.Events)), nil
 	}
 	delete(t.s.rows, a.Run)
-	ended := false
 	if a.Job != nil {
-		ended, err = t.endJob(*a.Job)
-	}
-	if err == nil && at.job != "" && at.root == a.Run && !(ended && a.Job.ID == at.job) {
-		err = t.leaveJob(at.job, a)
+		err = t.endJob(*a.Job)
 	}
 	return at.last + int64(len(a.Events)), err
-}
-
-// leaveJob releases the job of a run that an append has ended, if it was the job's newest attempt: see [store.Job.RunEnded].
-func (t *tx) leaveJob(id string, a store.Append) error {
-	j, err := t.job(id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !j.Leases(a.Run) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	j.RunEnded(t.now)
-	return t.putJob(j)
 }
 
 // advance changes the head of a run, and its asks, as a says, and returns where the run ended before.

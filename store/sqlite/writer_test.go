@@ -281,7 +281,7 @@ func TestAnotherProcessChanges(t *testing.T) {
 	add(r.Epoch, 2, 0, store.ErrConflict)
 	try(other.Release(t.Context(), "r", "w", r.Epoch))
 	add(r.Epoch, 3, 0, store.ErrFenced)
-	taken, err := other.Claim(t.Context(), "r", "w2", time.Hour)
+	taken, err := other.Claim(t.Context(), "r", "w", time.Hour)
 	try(err)
 	add(r.Epoch, 3, 0, store.ErrFenced)
 	add(taken.Epoch, 3, 4, nil)

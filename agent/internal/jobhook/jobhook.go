@@ -35,9 +35,9 @@ type Job[Result any] struct {
 	ID, Owner string
 	Epoch     int64
 	Lease     time.Duration // how long a renewal makes the lease last; zero means that of the runtime
-	// Ends returns the end of the job: a run that ends with an answer has it written in one transaction with its
-	// own end, see [store.Append]. It must not block, and must be valid.
-	Ends func(*Result) *store.JobUpdate
+	// Ends returns the end of the job, which is written in one transaction with that of its run, see [store.Append]; nil
+	// for one that the caller ends. The error is nil exactly if the run has an answer. It must not block.
+	Ends func(*Result, error) *store.JobUpdate
 }
 
 var registered any

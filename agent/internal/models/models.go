@@ -114,6 +114,20 @@ func Names(m llm.Model) []string {
 	return names
 }
 
+// Providers are the names of the providers of all models that may answer in the place of a model, in order.
+func Providers(m llm.Model) []string {
+	r, ok := beneath[*router.Router](m)
+	if !ok {
+		return []string{provider.NameOf(m)}
+	}
+	var names []string
+	for _, card := range r.Cards() {
+		names = append(names, provider.NameOf(card.Model))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // beneath looks for what a model can do, or one that it wraps and tells by a method
 // Unwrap: the one behind a provider, say.
 func beneath[T any](m llm.Model) (can T, ok bool) {
