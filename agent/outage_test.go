@@ -6,8 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
@@ -86,6 +88,63 @@ func TestOutageAgain(t *testing.T) {
 		opts.Store, opts.Model = nil, llmtest.Script(llmtest.Fail(down))
 		if res, err := open(t, &opts).Run(t.Context(), "go"); errors.Is(err, agent.ErrSuspended) || !errors.Is(err, llm.ErrUnreachable) || res.StopReason != agent.StopFailed {
 			t.Errorf("in memory: got %+v, %v", res, err)
+		}
+	})
+}
+
+// TestRefusedSubAgent: a sub-agent that cannot go on here leaves the runs above it as they are, and none of them ends.
+func TestRefusedSubAgent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := memory()
+		open := func(handsOver bool) (*agent.Runtime, *agent.Agent) {
+			rt := open(t, &agent.Options{Store: s, Model: llmtest.Script()})
+			last := define(t, rt, "last", &agent.Config{Model: llmtest.ByHistory(llmtest.Say("unused"), call("pay", in{1}), llmtest.Say("paid")),
+				Tools: []agent.Tool{agent.NeedsApproval(agent.Func("pay", "Pays.", func(context.Context, in) (string, error) { return "paid", nil }))}})
+			cfg := &agent.Config{Model: llmtest.ByHistory(call("transfer_to_last", nil))}
+			if handsOver {
+				cfg.Tools = agent.HandOff(last)
+			}
+			sub := define(t, rt, "sub", cfg)
+			return rt, define(t, rt, "top", &agent.Config{Model: llmtest.ByHistory(call("ask_sub", task("x")), llmtest.Say("done")), Tools: []agent.Tool{sub.AsTool("ask_sub", "")}})
+		}
+		_, top := open(true)
+		run := begin(t, top, "r")
+		synctest.Wait()
+		if err := run.Suspend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, handsOver := range []bool{false, true} {
+			rt, _ := open(handsOver)
+			run, err := rt.Resume(t.Context(), "r", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
+			if err != nil || len(asks) != 1 || asks[0].Tool != "pay" {
+				t.Fatalf("the questions: %+v, %v", asks, err)
+			}
+			if handsOver {
+				if _, err := s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: store.AskAccepted, By: "ada"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			res, err := run.Wait(t.Context())
+			if _, refused := errors.AsType[*loop.RefusedError](err); refused == handsOver || handsOver && res.Text != "done" {
+				t.Errorf("hands over: %v: got %+v, %v", handsOver, res, err)
+			}
+			var stuck *agent.NotResumableError
+			if errors.As(err, &stuck) == handsOver {
+				t.Errorf("hands over: %v: got %v", handsOver, err)
+			}
+			runs, err := s.Runs(t.Context(), store.Query{})
+			if err != nil || len(runs) != 2 {
+				t.Fatalf("the runs: %+v, %v", runs, err)
+			}
+			for _, r := range runs {
+				if r.State.Ended() != handsOver || r.Leased(time.Now()) && !handsOver {
+					t.Errorf("hands over: %v: the run %+v", handsOver, r)
+				}
+			}
 		}
 	})
 }

@@ -48,10 +48,10 @@ func TestLeave(t *testing.T) {
 	for state, change := range tests {
 		t.Run(state, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bench) {
-				var cause error // of the call's end
+				cause := make(chan error, 1) // of the call's end
 				deaf := tool("deaf", func(ctx context.Context, _ *loop.Call) (string, error) {
 					<-ctx.Done()
-					cause = context.Cause(ctx)
+					cause <- context.Cause(ctx)
 					time.Sleep(3 * time.Second)
 					return "late", nil
 				})
@@ -85,8 +85,10 @@ func TestLeave(t *testing.T) {
 				if now := b.allAsks(t); !slices.EqualFunc(now, asked, func(x, y store.Ask) bool { return x.ID == y.ID && x.Decision.By == y.Decision.By }) {
 					t.Errorf("the questions were %+v and are %+v", asked, now)
 				}
-				if state == "acting" && !errors.Is(cause, lost) {
-					t.Errorf("the call ended with %v", cause)
+				if state == "acting" {
+					if err := <-cause; !errors.Is(err, lost) {
+						t.Errorf("the call ended with %v", err)
+					}
 				}
 			})
 		})
