@@ -239,8 +239,8 @@ func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Resu
 	if err != nil {
 		return nil, err
 	}
-	if run.loop == nil {
-		return run.Wait(ctx) // another process runs it, or has
+	if run.Done() == nil {
+		return run.Wait(ctx) // another process has run it
 	}
 	select {
 	case <-run.Done():
@@ -257,7 +257,9 @@ func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Resu
 // If there is a run of that ID already, in this process or in the store, it is
 // returned as it stands if it was started by the same agent's name with the same
 // prompt and output; else the error is [ErrRunExists]. If no process works on that run any
-// more it goes on here: see [Runtime.Resume].
+// more it goes on here: see [Runtime.Resume]. While another process works on it, the run that is returned follows
+// it, by its journal, to its result; and it goes on here once that process has left it or is gone, which
+// is known at once on its own machine (Linux), and else by the end of its lease. Until then, Cancel ends only the wait for it.
 func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Run, error) {
 	o := *cmp.Or(opts, new(RunOptions))
 	if o.ID == "" {

@@ -25,7 +25,7 @@ type (
 		run   *Run
 		reply *actors.Reply[*Run]
 	}
-	// cancelStart ends a run whose caller did not wait for its start.
+	// cancelStart abandons a run whose caller did not wait for its start.
 	cancelStart struct {
 		run   *Run
 		cause error
@@ -35,7 +35,17 @@ type (
 		cause error
 		reply *actors.Reply[struct{}]
 	}
-	listRuns struct{ reply *actors.Reply[[]*Run] }
+	// listRuns with parks set is for a runtime that closes: no more runs are started but those of sub-agents.
+	listRuns struct {
+		parks bool
+		reply *actors.Reply[[]*Run]
+	}
+	// followRun begins to follow a run, or is answered with the handle that follows it already.
+	followRun struct {
+		run   *Run
+		reply *actors.Reply[*Run]
+	}
+	followedRun struct{ run *Run } // it is not followed any more
 	// findRun is answered with nil for a run that is not known here.
 	findRun struct {
 		id    string
@@ -65,7 +75,9 @@ type agents struct {
 
 	runs    map[string]*Run // by ID: live ones, and the last ones that have ended
 	live    map[actors.Ref]*Run
-	ended   []*Run // oldest first
+	ended   []*Run          // oldest first
+	follows map[string]*Run // by ID: runs of other processes that are followed
+	parking bool            // only sub-agents start runs
 	closing bool
 	waiting []*stopRuns // for the end of runs
 
@@ -80,14 +92,23 @@ func (a *agents) Receive(c *actors.Context, msg any) {
 		m.reply.Complete(a.start(c, m.run))
 	case cancelStart:
 		if a.runs[m.run.id] == m.run {
-			m.run.Cancel(m.cause)
+			m.run.abandon(m.cause)
 		}
 	case *stopRuns:
 		a.stop(m)
 	case *findRun:
 		m.reply.Complete(a.find(m.id), nil)
 	case *listRuns:
+		if m.parks {
+			a.park()
+		}
 		m.reply.Complete(slices.Collect(maps.Values(a.live)), nil)
+	case *followRun:
+		m.reply.Complete(a.follow(c, m.run))
+	case followedRun:
+		if a.follows[m.run.id] == m.run {
+			delete(a.follows, m.run.id)
+		}
 	case *newTenant:
 		m.reply.Complete(a.newTenant(m))
 	case *openedTenant:
@@ -139,7 +160,7 @@ var errUnopened = errors.New("another run of this ID is being opened")
 
 // start begins a run, or returns the one that has its ID.
 func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
-	if old := a.runs[run.id]; old != nil && run.resumes && !old.works() {
+	if old := a.runs[run.id]; old != nil && (old.left() || run.resumes && !old.works()) {
 		if !old.stopped() {
 			return old, errUnopened
 		}
@@ -156,7 +177,7 @@ func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 		return old, errUnopened
 	}
 	switch {
-	case a.closing:
+	case a.closing, a.parking && run.record.from == nil:
 		return nil, ErrClosed
 	case run.tenant != nil && run.tenant.gone.Load():
 		return nil, errTenantClosed
@@ -173,13 +194,49 @@ func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 	return run, nil
 }
 
-// find returns the run of an ID; nil for one that the store has refused, as another run has the ID.
+// find returns the run of an ID; nil for one that the store has refused, as another run has the ID, and for one that was left
+// before its end: it may go on in any process.
 func (a *agents) find(id string) *Run {
 	run := a.runs[id]
-	if run != nil && run.loop.Refused() {
+	if run != nil && (run.loop.Refused() || run.left()) {
 		return nil
 	}
 	return run
+}
+
+// follow begins to follow a run that another process works on.
+func (a *agents) follow(c *actors.Context, run *Run) (*Run, error) {
+	switch other := a.follows[run.id]; {
+	case other != nil && other.tenant != run.tenant:
+		return nil, ErrRunExists
+	case other != nil && !other.following.ended.Completed(): // else it is about to be forgotten
+		return other, nil
+	case a.closing, a.parking:
+		return nil, ErrClosed
+	case len(a.follows) >= a.maximum:
+		return nil, ErrTooManyRuns
+	}
+	a.follows[run.id] = run
+	run.following.stop = actors.Await(c, func(ctx context.Context) (struct{}, error) {
+		run.follow(ctx)
+		return struct{}{}, nil
+	}, func(struct{}, error) any { return followedRun{run} })
+	return run, nil
+}
+
+// park ends what goes on by itself: runs of other processes are not followed any more, and none is taken over.
+func (a *agents) park() {
+	a.parking = true
+	a.leave(nil, ErrClosed)
+}
+
+// leave ends the following of runs, of those of a tenant if it is not nil.
+func (a *agents) leave(of *Tenant, cause error) {
+	for _, run := range a.follows {
+		if of == nil || run.tenant == of {
+			run.following.stop(cause)
+		}
+	}
 }
 
 // full reports whether as many runs are under way as may be. A run that has its outcome
@@ -202,6 +259,7 @@ func (a *agents) full() bool {
 // stop cancels runs, and answers once they are gone.
 func (a *agents) stop(m *stopRuns) {
 	a.closing = a.closing || m.of == nil
+	a.leave(m.of, m.cause)
 	a.waiting = append(a.waiting, m)
 	for _, run := range a.live {
 		if m.means(run) {
@@ -263,7 +321,7 @@ func (rt *Runtime) start(ctx context.Context, run *Run) (*Run, error) {
 	}
 	opened, err := found.opened(ctx)
 	if err != nil && found == run {
-		run.Cancel(err)
+		run.abandon(err)
 	}
 	return opened, err
 }
@@ -318,17 +376,31 @@ func (rt *Runtime) stopRuns(ctx context.Context, of *Tenant, cause error) error 
 	return err
 }
 
+// followed has a run of another process followed.
+func (rt *Runtime) followed(ctx context.Context, run *Run) (*Run, error) {
+	found, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[*Run]) any { return &followRun{run, r} })
+	if errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed) {
+		return nil, ErrClosed
+	}
+	return found, err
+}
+
 // Runs returns the runs that have not ended, sub-agents' among them, in no order.
 func (rt *Runtime) Runs(ctx context.Context) ([]*Run, error) {
-	runs, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[[]*Run]) any { return &listRuns{r} })
+	return rt.list(ctx, false)
+}
+
+func (rt *Runtime) list(ctx context.Context, parks bool) ([]*Run, error) {
+	runs, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[[]*Run]) any { return &listRuns{parks, r} })
 	if errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed) {
 		return nil, nil
 	}
 	return runs, err
 }
 
-// Find returns the run of an ID: a live one of this runtime, or one that is in the store,
-// of another process or of the past, which can be waited for and read but not cancelled. A
+// Find returns the run of an ID: one that this runtime works on or has ended, or one that is in the store,
+// of another process or of the past, which can be waited for and read but not cancelled: it is followed by its
+// journal, in whatever processes it goes on. A
 // sub-agent's run is found in the store. The error is [store.ErrNotFound] if there is none.
 func (rt *Runtime) Find(ctx context.Context, id string) (*Run, error) {
 	run, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[*Run]) any { return &findRun{id, r} })

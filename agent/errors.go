@@ -21,7 +21,7 @@ var (
 	// ErrNotEnded is returned by [Run.Result] for a run that is still under way.
 	ErrNotEnded = errors.New("the run has not ended")
 	// ErrInterrupted is returned by Wait for a run of a process that has gone: no process
-	// works on it.
+	// works on it. [Agent.Start] with its ID and [Runtime.Resume] go on with it.
 	ErrInterrupted = errors.New("the run was interrupted: no process works on it")
 	// ErrClosed is the cause with which runs end when their runtime is closed, and
 	// the error of every method of a closed runtime.

@@ -61,7 +61,7 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 	}
 	rt.agents, err = rt.sys.Spawn(actors.Spec{Kind: actors.KindAgents, Name: "agents", New: func() actors.Actor {
 		return &agents{store: rt.store, forget: rt.own, maximum: rt.opts.MaxRuns,
-			runs: make(map[string]*Run), live: make(map[actors.Ref]*Run), tenants: make(map[*Tenant]bool)}
+			runs: make(map[string]*Run), follows: make(map[string]*Run), live: make(map[actors.Ref]*Run), tenants: make(map[*Tenant]bool)}
 	}})
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ const (
 
 // parkRuns suspends all runs. Those of sub-agents are suspended with the runs that have started them.
 func (rt *Runtime) parkRuns(ctx context.Context) {
-	runs, err := rt.Runs(ctx)
+	runs, err := rt.list(ctx, true)
 	if err != nil || rt.sys == nil {
 		return // they are cancelled
 	}

@@ -304,6 +304,24 @@ func (r *Run) works() bool {
 	}
 }
 
+// left reports whether this runtime has worked on the run, and has left it before its end: the store knows how it
+// stands, and this handle does not.
+func (r *Run) left() bool {
+	return r.loop != nil && r.loop.Begun() && !r.works() && !r.record.log.Finished()
+}
+
+// lost reports whether the run was left because another process has it.
+func (r *Run) lost() bool { return r.left() && errors.Is(r.loop.Outcome().Err, store.ErrFenced) }
+
+// abandon ends a run whose caller did not wait for its start. One that goes on is left as it was: another caller may want its end.
+func (r *Run) abandon(cause error) {
+	if r.resumes {
+		r.loop.BeginSuspend()
+		return
+	}
+	r.Cancel(cause)
+}
+
 // stopped reports whether the actor of a run of this runtime is gone, and so its name is free.
 func (r *Run) stopped() bool {
 	select {
@@ -314,19 +332,26 @@ func (r *Run) stopped() bool {
 	}
 }
 
-// again goes on with a run that Start has found and that no process works on; else it is
-// returned as it stands.
+// again goes on with a run that Start has found and that no process works on. One that another process works on is followed; the attempt of a
+// job is not, as its worker looks after it.
 func (a *Agent) again(ctx context.Context, found *Run, o *RunOptions) (*Run, error) {
-	if found.works() || found.loop != nil && !errors.Is(found.loop.Outcome().Err, ErrSuspended) {
+	if found.loop != nil && !found.left() {
 		return found, nil
 	}
-	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, job: o.job})
+	run, err := a.resume(ctx, found.id, o)
 	var refused *NotResumableError
 	switch {
 	case errors.As(err, &refused):
 		return &Run{id: found.id, store: a.rt.store, stuck: refused}, nil
+	case errors.Is(err, store.ErrLeased) && o.job.Ends == nil && o.job.ID == "":
+		return a.rt.followed(ctx, &Run{id: found.id, hash: found.hash, store: a.rt.store, tenant: o.Tenant, following: &following{agent: a, opts: *o}})
 	case errors.Is(err, store.ErrLeased):
 		return found, nil
 	}
 	return run, err
+}
+
+// resume goes on with a run that was started with these options.
+func (a *Agent) resume(ctx context.Context, id string, o *RunOptions) (*Run, error) {
+	return a.rt.Resume(ctx, id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, job: o.job})
 }

@@ -25,6 +25,8 @@ type Run struct {
 	traced *tracing  // nil without a [Tracer]
 	tenant *Tenant   // whose connections it uses; nil for the runtime's
 
+	following *following // of a run of another process that Start has found; nil for none
+
 	resumes bool               // it goes on where a process has left it
 	worked  time.Duration      // before that
 	below   *sync.Map          // of *claims.Tree, by run ID: runs that it has started and that go on; nil for none
@@ -34,10 +36,25 @@ type Run struct {
 // ID returns the run's ID.
 func (r *Run) ID() string { return r.id }
 
+// here returns the handle of the run as this process works on it, which is r itself unless Start has found it with another
+// process.
+func (r *Run) here() *Run {
+	if r.following != nil {
+		if here := r.following.here.Load(); here != nil {
+			return here
+		}
+	}
+	return r
+}
+
 // Cancel ends the run; the first cause counts, and nil is one too. It does not wait.
-// On a run that has ended, or that is another process's, it does nothing.
+// On a run that has ended, or that is another process's, it does nothing; of a run of another process that
+// [Agent.Start] has returned it ends the wait.
 func (r *Run) Cancel(cause error) {
-	if r.loop != nil {
+	switch {
+	case r.following != nil:
+		r.following.cancel(cause)
+	case r.loop != nil:
 		r.loop.Cancel(cause)
 	}
 }
@@ -56,7 +73,7 @@ func (r *Run) leave(cause error) {
 // returns [ErrSuspended]. The error is nil once no process works on the run any more, and
 // [ErrNotWaiting] if it has ended, or is not of this runtime.
 func (r *Run) Suspend(ctx context.Context) error {
-	if r.loop == nil {
+	if r = r.here(); r.loop == nil {
 		return ErrNotWaiting
 	}
 	return r.loop.Suspend(ctx)
@@ -65,7 +82,7 @@ func (r *Run) Suspend(ctx context.Context) error {
 // SuspendIdle is Suspend for a run that with its sub-agents waits for nothing but answers of people,
 // and of them not for a form, a page or a login. Any other goes on, and the error is [ErrNotWaiting].
 func (r *Run) SuspendIdle(ctx context.Context) error {
-	if r.loop == nil {
+	if r = r.here(); r.loop == nil {
 		return ErrNotWaiting
 	}
 	for _, below := range r.record.under() {
@@ -93,34 +110,40 @@ func (r *Run) idle(ctx context.Context) error {
 
 // Worked returns about how long a run that was resumed here had worked before, without its waits for people
 // and the time that no process had it. It is zero for a run that was begun here.
-func (r *Run) Worked() time.Duration { return r.worked }
+func (r *Run) Worked() time.Duration { return r.here().worked }
 
 // Done returns a channel that is closed once the run has ended. It is nil for a run of
-// another process or of the past: use Wait for those.
+// another process or of the past that [Runtime.Find] has returned: use Wait for those.
 func (r *Run) Done() <-chan struct{} {
-	if r.loop == nil {
-		return nil
+	switch {
+	case r.following != nil:
+		return r.following.ended.Done()
+	case r.loop != nil:
+		return r.loop.Ended()
 	}
-	return r.loop.Ended()
+	return nil
 }
 
 // Saying returns what the model has said so far in the turn under way, and the number of the turn; zero between
 // turns, and for a run of another process or of the past. It looks without being a reader of the run.
 func (r *Run) Saying() (turn int, text string) {
-	if r.record == nil {
+	if r = r.here(); r.record == nil {
 		return 0, ""
 	}
 	return r.record.Events().Saying(func(ev Event) bool { _, again := ev.(TurnRestarted); return again })
 }
 
 // Wait waits until the run has ended, or for ctx, which does not cancel it, and returns
-// as Result does. Only if the wait itself fails there is no Result.
+// as Result does. Only if the wait itself fails there is no Result. A run that this process has
+// lost to another one has not ended: the error then wraps [store.ErrFenced], and the handle that
+// [Runtime.Find] returns waits for its end.
 func (r *Run) Wait(ctx context.Context) (*Result, error) {
-	if r.loop == nil {
+	done := r.Done()
+	if done == nil {
 		return r.waitStored(ctx)
 	}
 	select {
-	case <-r.Done():
+	case <-done:
 		return r.Result()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -131,6 +154,9 @@ func (r *Run) Wait(ctx context.Context) (*Result, error) {
 // process or of the past, the error is [ErrNotEnded]. The error is nil exactly if there is
 // an answer. A run that ended without one has a Result too, with its costs.
 func (r *Run) Result() (*Result, error) {
+	if r.following != nil {
+		return r.following.result()
+	}
 	select {
 	case <-r.Done():
 	default:
@@ -176,7 +202,10 @@ func events(ctx context.Context, begin func() func(context.Context) ([]Event, er
 
 // reader returns a function that gives the next events, none at the end.
 func (r *Run) reader() func(context.Context) ([]Event, error) {
-	if r.record != nil {
+	switch {
+	case r.following != nil:
+		return r.following.events(r.stored())
+	case r.record != nil && !r.left():
 		return eventlog.Read(r.record).Next
 	}
 	return r.stored().Next
@@ -185,7 +214,7 @@ func (r *Run) reader() func(context.Context) ([]Event, error) {
 // past returns a function that gives the next events that there are, none if there are
 // no more.
 func (r *Run) past() func(context.Context) ([]Event, error) {
-	if r.record != nil {
+	if r.record != nil && !r.left() {
 		return eventlog.Read(r.record).Past
 	}
 	return r.stored().Past
@@ -203,7 +232,7 @@ func (r *Run) converter() *converter {
 
 // answer decides an ask of the run.
 func (r *Run) answer(ctx context.Context, ask string, d store.Decision) (store.Ask, error) {
-	if r.loop == nil {
+	if r = r.here(); r.loop == nil {
 		return r.store.SettleAsk(ctx, ask, d)
 	}
 	return r.loop.Answer(ctx, ask, d)
@@ -233,7 +262,7 @@ func existing(head store.Run, hash digest, s store.Store) (*Run, error) {
 	if head.InputHash != hash.String() {
 		return nil, ErrRunExists
 	}
-	return &Run{id: head.ID, store: s}, nil
+	return &Run{id: head.ID, hash: hash, store: s}, nil
 }
 
 // opened waits until a run has begun.
@@ -261,7 +290,7 @@ func (r *Run) Past(ctx context.Context) iter.Seq2[Event, error] {
 // the past, cannot be observed. A later Observe takes the place of the one before. An f
 // that panics is not called again.
 func (r *Run) Observe(f func(Standing)) bool {
-	if r.record == nil {
+	if r = r.here(); r.record == nil {
 		return false
 	}
 	r.record.standing.observe(f)

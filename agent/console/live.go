@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -120,7 +121,7 @@ func (c *Console) follows(r *http.Request) func(context.Context) (string, error)
 				if err != nil {
 					return "", err
 				}
-				text += fmt.Sprint(run.Seq, run.Owner, run.Epoch, run.Leased(time.Now()), " ")
+				text += fmt.Sprint(run.Seq, run.Owner, run.Epoch, owner.Holds(run, time.Now()), " ")
 			}
 			return text, nil
 		}

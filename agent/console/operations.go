@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/troupe-dev/troupe/agent/internal/claims"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -155,7 +157,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 
 func mayCancel(ctx context.Context, c runPages, head *store.Run) (*RefusedError, error) {
 	refused, err := c.ended(ctx, head, "troupe jobs cancel")
-	if refused == nil && err == nil && c.opts.Runs == nil && head.Leased(time.Now()) {
+	if refused == nil && err == nil && c.opts.Runs == nil && owner.Holds(*head, time.Now()) {
 		return &RefusedError{Why: "This console does not reach the process that works on the run. End that process, and the run can be cancelled here."}, nil
 	}
 	return refused, err
@@ -166,7 +168,7 @@ func mayPark(ctx context.Context, c runPages, head *store.Run) (*RefusedError, e
 	switch {
 	case refused != nil || err != nil:
 		return refused, err
-	case !head.Leased(time.Now()):
+	case !owner.Holds(*head, time.Now()):
 		return &RefusedError{Why: "No process works on the run: it waits in the store to be resumed."}, nil
 	case c.opts.Runs == nil:
 		return &RefusedError{Why: "This console does not reach the process that works on the run."}, nil
@@ -179,7 +181,7 @@ func mayResume(ctx context.Context, c runPages, head *store.Run) (*RefusedError,
 	switch {
 	case refused != nil || err != nil:
 		return refused, err
-	case head.Leased(time.Now()):
+	case owner.Holds(*head, time.Now()):
 		return &RefusedError{Why: "A process works on the run."}, nil
 	case c.opts.Runs == nil:
 		return &RefusedError{Why: "This console cannot resume runs.", Command: "troupe runs resume " + head.ID}, nil
@@ -196,7 +198,7 @@ func mayFork(_ context.Context, c runPages, head *store.Run) (*RefusedError, err
 
 func doCancel(ctx context.Context, c runPages, head *store.Run, v *visit) (string, error) {
 	cause := "cancelled by console:" + v.name
-	if head.Leased(time.Now()) {
+	if owner.Holds(*head, time.Now()) {
 		return head.ID, c.opts.Runs.Cancel(ctx, head.ID, cause)
 	}
 	return head.ID, c.end(ctx, head.ID, cause)
@@ -248,7 +250,7 @@ func promptOf(entries []runlog.Entry) string {
 // end ends a run that no process works on, with the runs that it has started.
 func (c runPages) end(ctx context.Context, id, cause string) error {
 	s := c.opts.Store
-	head, err := s.Claim(ctx, id, "console-"+uuid.NewString(), time.Minute)
+	head, err := claims.Run(ctx, s, id, owner.New("console"), time.Minute)
 	switch {
 	case errors.Is(err, store.ErrFinished), errors.Is(err, store.ErrNotFound):
 		return nil

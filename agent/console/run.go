@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
@@ -62,7 +63,7 @@ func (c runPages) run(v *visit) error {
 		return err
 	}
 	now := time.Now()
-	p := runPage{runLine: n.Head, nested: n, Running: !head.State.Ended() && head.Leased(now), Operates: v.role >= Operator}
+	p := runPage{runLine: n.Head, nested: n, Running: !head.State.Ended() && owner.Holds(head, now), Operates: v.role >= Operator}
 	p.say(runlog.StateOf(n.entries))
 	end := now
 	if !p.Running {

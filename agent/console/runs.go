@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -26,7 +27,7 @@ func lineOf(r *store.Run, now time.Time) runLine {
 	switch {
 	case r.State.Ended():
 		l.Took = took(r.Updated.Sub(r.Created))
-	case r.Leased(now):
+	case owner.Holds(*r, now):
 		l.Took = took(now.Sub(r.Created))
 	case r.State == store.Waiting:
 		l.State = "parked"

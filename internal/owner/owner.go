@@ -16,8 +16,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/troupe-dev/troupe/store"
 )
 
 // maxPrefix bounds what a name begins with: the rest, at most 59 characters, has room within store.MaxID.
@@ -55,6 +58,9 @@ func Gone(name string) bool {
 	of, ok := parse(name)
 	return ok && of.place == self().place && !lives(of)
 }
+
+// Holds reports whether a process holds the lease of a run: it has not expired, and its owner is not known to be gone.
+func Holds(r store.Run, now time.Time) bool { return r.Leased(now) && !Gone(r.Owner) }
 
 // parse reads a name that New has made with a place.
 func parse(name string) (p process, ok bool) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -40,10 +41,28 @@ type Tree struct {
 // LeaseTime returns how long a lease lasts.
 func (cl *Claimer) LeaseTime() time.Duration { return cmp.Or(cl.Lease, defaultLease) }
 
+// Run claims a run, also one whose lease lasts and whose owner is known to be gone. The error of any other is
+// [store.ErrLeased]; so it is of a job's run, which a worker goes on with and counts as lost.
+func Run(ctx context.Context, s store.Store, id, name string, ttl time.Duration) (store.Run, error) {
+	head, err := s.Claim(ctx, id, name, ttl)
+	if !errors.Is(err, store.ErrLeased) {
+		return head, err
+	}
+	held, failed := s.Run(ctx, id)
+	if failed != nil || held.Job != "" || !owner.Gone(held.Owner) {
+		return head, cmp.Or(failed, err)
+	}
+	failed = s.Release(ctx, id, held.Owner, held.Epoch)
+	if failed != nil && !errors.Is(failed, store.ErrFenced) { // fenced: another process was faster
+		return head, failed
+	}
+	return s.Claim(ctx, id, name, ttl)
+}
+
 // Claim claims a run with those of its sub-agents that were under way, and folds their journals.
 func (cl *Claimer) Claim(ctx context.Context, id string, p Policies) (*Tree, error) {
 	at := time.Now()
-	head, err := cl.Store.Claim(ctx, id, cl.Owner, cl.LeaseTime())
+	head, err := Run(ctx, cl.Store, id, cl.Owner, cl.LeaseTime())
 	if err != nil {
 		return nil, err
 	}

@@ -258,6 +258,13 @@ func (l *Log[H, E]) Text(turn int, delta string, thinking bool) {
 	})
 }
 
+// Finished reports whether the run's last event was written.
+func (l *Log[H, E]) Finished() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.finished
+}
+
 // Saying returns the text so far of the turn under way, and its number; zero for none. Void reports that
 // with an event that is not written down the turn has begun anew.
 func (l *Log[H, E]) Saying(void func(E) bool) (turn int, text string) {

@@ -13,6 +13,10 @@ import (
 // poll is how often a run of another process is looked at.
 const poll = time.Second
 
+// changeover is how long a run that a reader has seen at work may be without a process before it is taken for one that was left: another process
+// takes it over.
+const changeover = 3 * time.Second
+
 // Stored reads a run that has no log in this process, and follows it while a process works on it.
 type Stored[H, E any] struct {
 	Journal     store.Journal
@@ -20,9 +24,13 @@ type Stored[H, E any] struct {
 	Convert     Converter[H, E]
 	Interrupted error // ends the events of a run that no process works on
 
-	seq      int64 // of the last entry
+	seq      int64     // of the last entry
+	held     time.Time // when a process was last seen at work; zero for never
 	finished bool
 }
+
+// Finished reports whether the last event of the run was read.
+func (s *Stored[H, E]) Finished() bool { return s.finished }
 
 // Next returns the next events, and waits for them; none at all is the end.
 func (s *Stored[H, E]) Next(ctx context.Context) ([]E, error) {
@@ -39,10 +47,15 @@ func (s *Stored[H, E]) Next(ctx context.Context) ([]E, error) {
 		if s.seq > before {
 			continue
 		}
-		switch {
-		case head.State == store.Waiting && !head.Leased(time.Now()):
+		switch now := time.Now(); {
+		case head.State.Ended():
+			return nil, s.Interrupted
+		case head.Leased(now):
+			s.held = now
+		case now.Sub(s.held) < changeover:
+		case head.State == store.Waiting:
 			return nil, loop.ErrSuspended
-		case head.State.Ended(), !head.Leased(time.Now()):
+		default:
 			return nil, s.Interrupted
 		}
 		if err := pause.For(ctx, poll); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
@@ -254,7 +255,7 @@ func settle(ctx context.Context, e *env.Env, s store.Store, row *store.Ask, d st
 	if row.Run == "" {
 		return nil
 	}
-	if r, err := s.Run(ctx, row.Run); err == nil && !r.Leased(time.Now()) {
+	if r, err := s.Run(ctx, row.Run); err == nil && !owner.Holds(r, time.Now()) {
 		e.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else: troupe runs resume %[1]s", env.Plain(r.ID))
 	}
 	return nil

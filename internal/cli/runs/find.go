@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -25,7 +26,7 @@ func FindRun(ctx context.Context, s store.Store, name string) (store.Run, error)
 // StateOf is a run's state as a reader sees it: one that claims to be running
 // and that no process holds any more was cut off.
 func StateOf(r store.Run) string {
-	if !r.State.Ended() && r.State != store.Waiting && !r.Leased(time.Now()) {
+	if !r.State.Ended() && r.State != store.Waiting && !owner.Holds(r, time.Now()) {
 		return "interrupted"
 	}
 	return string(r.State)

@@ -40,6 +40,9 @@ The exit code is 1 for a run that no process works on any more, and 3 for one th
 // tailEvery is how often the journal of a followed run is looked at.
 const tailEvery = 250 * time.Millisecond
 
+// changeover is how long a run that was seen at work may be without a process: another one takes it over.
+const changeover = 3 * time.Second
+
 // tail follows the journal of one run.
 type tail struct {
 	env   *env.Env
@@ -52,6 +55,7 @@ type tail struct {
 
 // follow shows events until the run has ended, or no process works on it.
 func (t *tail) follow(ctx context.Context) error {
+	var held time.Time // when a process was last seen at work
 	return env.Every(ctx, tailEvery, func() (bool, error) {
 		// The head first: what is written after it is seen by the next look.
 		head, err := t.store.Run(ctx, t.run)
@@ -65,6 +69,9 @@ func (t *tail) follow(ctx context.Context) error {
 		case head.State.Ended():
 			return true, nil
 		case head.Leased(time.Now()):
+			held = time.Now()
+			return false, nil
+		case time.Since(held) < changeover:
 			return false, nil
 		case head.State == store.Waiting:
 			return false, env.ExitWith(env.ExitWaiting, fmt.Errorf("the run %s waits for a human, and no process holds it: troupe inbox", t.run))
