@@ -331,3 +331,39 @@ func TestOwnerIsGone(t *testing.T) {
 		}
 	}
 }
+
+// ofJob is a store whose runs are those of jobs.
+type ofJob struct{ store.Store }
+
+func (s ofJob) Run(ctx context.Context, id string) (store.Run, error) {
+	head, err := s.Store.Run(ctx, id)
+	head.Job = "j"
+	return head, err
+}
+
+// TestOwnerOfAJobIsGone: a job's run is its workers': it is not taken at once, and a handle only follows it.
+func TestOwnerOfAJobIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := memory()
+		first := &killed{Store: s}
+		start(t, needing(t, &agent.Options{Store: first, Lease: time.Hour}), "r1")
+		synctest.Wait()
+		first.dead.Store(true)
+		leaveWith(t, s, "r1", goneOwner(t))
+		accept(t, s, "r1")
+		second, model := going(t, ofJob{s})
+		if _, err := second.Resume(t.Context(), "r1", nil); !errors.Is(err, store.ErrLeased) {
+			t.Errorf("Resume: got %v, want ErrLeased", err)
+		}
+		run := start(t, second, "r1")
+		time.Sleep(2 * time.Hour)
+		if n := len(model.Requests()); n != 0 {
+			t.Errorf("the model was asked %d times, and the run is a worker's", n)
+		}
+		third, _ := going(t, s)
+		if _, err := third.Resume(t.Context(), "r1", nil); err != nil {
+			t.Fatal(err)
+		}
+		wantOK(t, "Start", run)
+	})
+}

@@ -57,7 +57,7 @@ func run(ctx context.Context, model llm.Model, file string, out io.Writer) error
 		Model: model,
 		Store: s,
 		Tools: []agent.Tool{agent.NeedsApproval(agent.Func("transfer", "Sends money.", transfer))},
-		// A process that was killed holds its runs until its lease is over.
+		// A process that was killed holds its runs until its lease is over, where it is not known to be gone.
 		Lease: 5 * time.Second,
 	})
 	if err != nil {

@@ -72,7 +72,7 @@ code is 3, and what is printed says how to go on.`,
 	flags := cmd.Flags()
 	f.Flags.Add(cmd)
 	flags.StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
-	flags.StringVar(&f.runID, "run-id", "", "name the run; the same `ID` and prompt again give the same run")
+	flags.StringVar(&f.runID, "run-id", "", "name the run; the same `ID` and prompt again give the same run, which goes on here if its process is gone")
 	return cmd
 }
 
