@@ -313,10 +313,11 @@ func (r *Run) left() bool {
 // lost reports whether the run was left because another process has it.
 func (r *Run) lost() bool { return r.left() && errors.Is(r.loop.Outcome().Err, store.ErrFenced) }
 
-// abandon ends a run whose caller did not wait for its start. One that goes on is left as it was: another caller may want its end.
+// abandon ends a run whose caller did not wait for its start. One that goes on is left as it was: the end of a caller's context
+// is not its end.
 func (r *Run) abandon(cause error) {
 	if r.resumes {
-		r.loop.BeginSuspend()
+		r.leave(cause)
 		return
 	}
 	r.Cancel(cause)

@@ -135,7 +135,7 @@ func (r *Run) Saying() (turn int, text string) {
 
 // Wait waits until the run has ended, or for ctx, which does not cancel it, and returns
 // as Result does. Only if the wait itself fails there is no Result. A run that this process has
-// lost to another one has not ended: the error then wraps [store.ErrFenced], and the handle that
+// lost to another one has not ended: the error is then an [ErrLeft], and the handle that
 // [Runtime.Find] returns waits for its end.
 func (r *Run) Wait(ctx context.Context) (*Result, error) {
 	done := r.Done()
