@@ -29,7 +29,10 @@ func claimed(t *testing.T, s store.Store) (store.Job, jobhook.Job[agent.Result])
 	}
 	j := list[0]
 	lease := store.JobLease{ID: j.ID, Epoch: j.Epoch}
-	return j, jobhook.Job[agent.Result]{ID: j.ID, Owner: "w", Epoch: j.Epoch, Lease: time.Minute, Ends: func(res *agent.Result, _ error) *store.JobUpdate {
+	return j, jobhook.Job[agent.Result]{ID: j.ID, Owner: "w", Epoch: j.Epoch, Lease: time.Minute, Ends: func(res *agent.Result, err error) *store.JobUpdate {
+		if err != nil {
+			return nil
+		}
 		return &store.JobUpdate{JobLease: lease, Owner: "w", State: store.JobDone, Result: jobHooks.Encode(res)}
 	}}
 }
@@ -250,7 +253,7 @@ func TestForkOfAJob(t *testing.T) {
 		}
 		fork := func(then func(run *agent.Run)) {
 			t.Helper()
-			queue(t, s)
+			queue(t, s, j)
 			before := j.Run
 			if j, job = claimed(t, s); j.From != before {
 				t.Fatalf("ClaimJobs: got %+v, want it to go on from %s", j, before)
@@ -311,13 +314,9 @@ func TestForkOfAJob(t *testing.T) {
 }
 
 // queue has a job whose run has ended tried again.
-func queue(t *testing.T, s store.Store) {
+func queue(t *testing.T, s store.Store, j store.Job) {
 	t.Helper()
-	list, err := s.ClaimJobs(t.Context(), "w2", 1, time.Minute, []string{"a"})
-	if err != nil || len(list) != 1 {
-		t.Fatalf("ClaimJobs: got %+v, %v", list, err)
-	}
-	if _, err := s.UpdateJob(t.Context(), store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: list[0].Epoch}, Owner: "w2", State: store.JobFailed}); err != nil {
+	if _, err := s.UpdateJob(t.Context(), store.JobUpdate{JobLease: store.JobLease{ID: j.ID, Epoch: j.Epoch}, Owner: "w", State: store.JobFailed}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.RetryJob(t.Context(), "j", false); err != nil {

@@ -180,6 +180,9 @@ func TestKeyOfAModelStaysHidden(t *testing.T) {
 			t.Errorf("Wait: got %v, want %v without the key", err, llm.ErrAuth)
 		}
 		for ev, err := range run.Events(t.Context()) {
+			if errors.Is(err, agent.ErrSuspended) {
+				break // it is left, as its provider refuses the key
+			}
 			if err != nil || strings.Contains(fmt.Sprintf("%+v", ev), key) {
 				t.Errorf("the event %+v, %v", ev, err)
 			}
