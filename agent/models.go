@@ -16,7 +16,7 @@ import (
 
 // openModels starts the providers of the models.
 func (rt *Runtime) openModels() (err error) {
-	o := models.Options{Providers: make(map[string]provider.Options), Retry: &rt.opts.Retry, Prices: rt.opts.Prices}
+	o := models.Options{Providers: make(map[string]provider.Options), Retry: &rt.opts.Retry, Prices: rt.opts.Prices, Logger: rt.opts.Logger}
 	for name, p := range rt.opts.Providers {
 		o.Providers[name] = provider.Options{Concurrency: p.Concurrency, Queue: p.Queue, PerMinute: p.PerMinute,
 			Circuit: provider.Circuit(p.Circuit), Retry: p.Retry}
@@ -37,6 +37,10 @@ func (rt *Runtime) Providers() map[string]ProviderState {
 // Providers returns the names of the providers of the agent's models, as [Runtime.Providers] has them, in order: one, or
 // those of all models that a router chooses from.
 func (a *Agent) Providers() []string { return models.Providers(a.model) }
+
+// ModelErrors returns how many requests to each provider have failed, by the class of the error:
+// see [llm.Class]. Each attempt counts, also one that another follows.
+func (rt *Runtime) ModelErrors() map[string]map[string]int64 { return rt.models.Errors() }
 
 // openSampling makes the service that answers these servers, and tells each of them its mode.
 func (rt *Runtime) openSampling(servers []mcpclient.Server) (*sampler.Service, error) {

@@ -44,4 +44,9 @@ type ProviderState struct {
 	// LastError is the error of the newest failed attempt, nil if none has failed since
 	// the last one that did not.
 	LastError error
+	// Class says why the provider is away, as [llm.Class] does: its circuit is not closed, or it
+	// refuses the key ("auth") or the account ("quota"); then each request tries again. Empty
+	// means that it works, as far as is known.
+	Class string
+	Since time.Time // it is away; else zero
 }

@@ -74,3 +74,49 @@ func (e *Error) Error() string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
+
+// classes are the names of the errors above; the first that fits counts.
+var classes = []struct {
+	err  error
+	name string
+}{
+	{ErrAuth, "auth"},
+	{ErrQuota, "quota"},
+	{ErrRateLimit, "rate_limit"},
+	{ErrUnreachable, "unreachable"},
+	{ErrIdle, "idle"},
+	{ErrStreamCut, "stream_cut"},
+	{ErrNotFound, "not_found"},
+	{ErrContextLength, "context_length"},
+	{ErrUnsupported, "unsupported"},
+	{ErrInvalidRequest, "invalid_request"},
+	{ErrBadCall, "bad_call"},
+	{ErrBadResponse, "bad_response"},
+	{ErrTooLarge, "too_large"},
+}
+
+// Class names the kind of an error in a word, for logs, metrics and journals: "auth", "quota",
+// "rate_limit", "unreachable", "idle", "stream_cut", "not_found", "context_length", "unsupported",
+// "invalid_request", "bad_call", "bad_response", "too_large"; "server" for another status from
+// 500; else what a method Class() string in its tree says, and "other" where there is none. It is
+// empty for nil.
+func Class(err error) string {
+	if err == nil {
+		return ""
+	}
+	if c, ok := errors.AsType[interface {
+		error
+		Class() string
+	}](err); ok {
+		return c.Class()
+	}
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			return c.name
+		}
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Status >= 500 {
+		return "server"
+	}
+	return "other"
+}

@@ -3,6 +3,9 @@ package provider_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -264,5 +267,126 @@ func TestServerComesBack(t *testing.T) {
 		}
 		wg.Wait()
 		b.quiet(t)
+	})
+}
+
+// lines returns a logger and what it has been told, without the times.
+func lines() (*slog.Logger, *strings.Builder) {
+	var log strings.Builder // its handler writes one record after the other
+	return slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "until" {
+			return slog.Attr{}
+		}
+		return a
+	}})), &log
+}
+
+// A provider that is away is told of once, and that it works again as well, however many requests
+// meet it. It is away when its circuit opens, and when it refuses the key or the account; then
+// requests go out all the same, so that a key that is accepted again mends it.
+func TestAProviderIsAway(t *testing.T) {
+	refuses := func(err error) llmtest.Turn {
+		return llmtest.Fail(&llm.Error{Provider: "test", Status: 401, Message: "no", Err: err})
+	}
+	tests := []struct {
+		name    string
+		turn    func() llmtest.Turn
+		after   time.Duration // until a request goes out again
+		class   string
+		circuit string
+		log     string
+	}{
+		{"unreachable", func() llmtest.Turn {
+			return llmtest.Fail(&llm.Error{Provider: "test", Retryable: true, Err: llm.ErrUnreachable})
+		}, 20 * time.Second, "unreachable", provider.CircuitOpen, `level=WARN msg="a provider of models is left alone after repeated failures: its circuit is open" provider=llmtest class=unreachable error="test: the server cannot be reached"
+level=WARN msg="a provider of models works again" provider=llmtest class=unreachable away=20s
+`},
+		{"a status from 500", down, 20 * time.Second, "server", provider.CircuitOpen, `level=WARN msg="a provider of models is left alone after repeated failures: its circuit is open" provider=llmtest class=server error="test: status 503: down"
+level=WARN msg="a provider of models works again" provider=llmtest class=server away=20s
+`},
+		{"a key", func() llmtest.Turn { return refuses(llm.ErrAuth) }, 5 * time.Second, "auth", provider.CircuitClosed, `level=WARN msg="a provider of models refuses its key or account: each request tries again" provider=llmtest class=auth error="test: status 401: the server does not accept the credentials: no"
+level=WARN msg="a provider of models works again" provider=llmtest class=auth away=5s
+`},
+		{"an account", func() llmtest.Turn { return refuses(llm.ErrQuota) }, 5 * time.Second, "quota", provider.CircuitClosed, `level=WARN msg="a provider of models refuses its key or account: each request tries again" provider=llmtest class=quota error="test: status 401: the account has no quota left: no"
+level=WARN msg="a provider of models works again" provider=llmtest class=quota away=5s
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				logger, log := lines()
+				b := newBenchWith(t, &provider.GroupOptions{Logger: logger, Providers: map[string]provider.Options{
+					"": {Retry: once, Circuit: provider.Circuit{Failures: 3, Open: 20 * time.Second}}}})
+				b.works(t)
+				before := time.Now()
+				b.fails(t, 9, tt.turn())
+				synctest.Wait()
+				s := b.state()
+				if s.Circuit != tt.circuit || s.Class != tt.class || !s.Since.Equal(before) || s.LastError == nil {
+					t.Errorf("State: got %+v, want %s and away since %v: %s", s, tt.circuit, before, tt.class)
+				}
+				time.Sleep(tt.after)
+				b.works(t)
+				b.works(t)
+				if s := b.state(); s != (provider.State{Circuit: provider.CircuitClosed}) {
+					t.Errorf("State: got %+v, want one that works", s)
+				}
+				if log.String() != tt.log {
+					t.Errorf("the log: got\n%swant\n%s", log, tt.log)
+				}
+				want := map[string]int64{tt.class: 9}
+				if tt.circuit == provider.CircuitOpen {
+					want[tt.class] = 3 // the others did not go out
+				}
+				if got := b.Errors()["llmtest"]; !maps.Equal(got, want) {
+					t.Errorf("Errors: got %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// A provider that refuses one of two keys is away and back with every other request. The log hears
+// of it once a minute, and has the last word.
+func TestAProviderComesAndGoes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, log := lines()
+		b := newBenchWith(t, &provider.GroupOptions{Logger: logger, Providers: map[string]provider.Options{"": {Retry: once}}})
+		refused := llmtest.Fail(&llm.Error{Provider: "test", Status: 403, Err: llm.ErrAuth})
+		for range 90 {
+			b.fails(t, 1, refused)
+			b.works(t)
+			time.Sleep(time.Second)
+		}
+		if got := strings.Count(log.String(), "refuses"); got != 2 {
+			t.Errorf("in 90 seconds: got %d lines that it refuses, want 2:\n%s", got, log)
+		}
+		for range 60 { // refused for good
+			b.fails(t, 1, refused)
+			time.Sleep(time.Second)
+		}
+		if got := log.String(); !strings.Contains(got[strings.LastIndex(strings.TrimSpace(got), "\n")+1:], "refuses") || strings.Count(got, "refuses") != 3 {
+			t.Errorf("a key that is refused for good: got\n%s", got)
+		}
+	})
+}
+
+// A refusal of a provider has the class of what is behind it.
+func TestClassOfARefusal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, provider.Options{Retry: once, Concurrency: 1, Queue: -1, Circuit: provider.Circuit{Failures: 1}})
+		gate := llmtest.NewGate()
+		var wg sync.WaitGroup
+		wg.Go(func() { read(t.Context(), b.Model(llmtest.Script(llmtest.Hold(gate)))) })
+		synctest.Wait()
+		if err := read(t.Context(), b.Model(llmtest.Script())).once(t); !errors.Is(err, provider.ErrBusy) || llm.Class(err) != "busy" {
+			t.Errorf("no place: got %v, class %q", err, llm.Class(err))
+		}
+		gate.Open()
+		wg.Wait()
+		b.fails(t, 1, llmtest.Fail(&llm.Error{Provider: "test", Retryable: true, Err: llm.ErrUnreachable}))
+		if err := read(llm.Observe(t.Context(), &impatient), b.Model(llmtest.Script())).once(t); !errors.Is(err, provider.ErrCircuitOpen) || llm.Class(err) != "unreachable" {
+			t.Errorf("an open circuit: got %v, class %q", err, llm.Class(err))
+		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +24,9 @@ type GroupOptions struct {
 	// Name is that of the group's actor, where a system has several groups. Empty means
 	// "llm".
 	Name string
+	// Logger hears of a provider that is away, and that it works again: one line each. Nil
+	// discards them.
+	Logger *slog.Logger
 }
 
 // Group holds the providers of a runtime, one for each backend. Its methods may be used
@@ -38,6 +43,7 @@ type Group struct {
 // Open starts a group. It ends with the system or by [Group.Close].
 func Open(sys *actors.System, opts *GroupOptions) (*Group, error) {
 	g := &Group{all: make(map[string]*provider), opts: *cmp.Or(opts, new(GroupOptions))}
+	g.opts.Logger = cmp.Or(g.opts.Logger, slog.New(slog.DiscardHandler))
 	var err error
 	g.ref, err = sys.Spawn(actors.Spec{Kind: actors.KindLLM, Name: cmp.Or(g.opts.Name, "llm"), New: func() actors.Actor { return &group{g} }})
 	return g, err
@@ -110,6 +116,18 @@ func (g *Group) States() map[string]State {
 	out := make(map[string]State)
 	for _, p := range g.providers() {
 		out[p.name] = p.State()
+	}
+	return out
+}
+
+// Errors returns how many attempts have failed at each provider, by the class of the error: see
+// [llm.Class].
+func (g *Group) Errors() map[string]map[string]int64 {
+	out := make(map[string]map[string]int64)
+	for _, p := range g.providers() {
+		p.mu.Lock()
+		out[p.name] = maps.Clone(p.errors)
+		p.mu.Unlock()
 	}
 	return out
 }

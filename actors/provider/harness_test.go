@@ -57,9 +57,15 @@ type bench struct {
 // newBench opens a group whose providers have the options.
 func newBench(t testing.TB, opts provider.Options) *bench {
 	t.Helper()
+	return newBenchWith(t, &provider.GroupOptions{Providers: map[string]provider.Options{"": opts}})
+}
+
+// newBenchWith opens a group with options of its own.
+func newBenchWith(t testing.TB, opts *provider.GroupOptions) *bench {
+	t.Helper()
 	b := &bench{refs: make(map[actors.Kind][]actors.Ref)}
 	b.sys = newSystem(t, &actors.Options{Trace: b.trace})
-	g, err := provider.Open(b.sys, &provider.GroupOptions{Providers: map[string]provider.Options{"": opts}})
+	g, err := provider.Open(b.sys, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

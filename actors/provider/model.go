@@ -50,8 +50,12 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 
 // refusal is the error of a request that was not taken in. Another model may do better.
 func (m *model) refusal(err error) error {
+	busy := err == ErrBusy
+	if busy {
+		err = &classed{err, "busy"}
+	}
 	e := m.provider.wrap(m.model, err)
-	e.Retryable = err == ErrBusy
+	e.Retryable = busy
 	return e
 }
 

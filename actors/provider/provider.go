@@ -23,7 +23,8 @@ type provider struct {
 	now    *supervisor // its incarnation; nil before it has started, and once it has failed
 	live   map[*ticket]struct{}
 	seq    uint64
-	closed error // why no requests are taken any more
+	errors map[string]int64 // failed attempts, by class; nil before the first
+	closed error            // why no requests are taken any more
 }
 
 // State is what a provider does. It holds no keys, and of errors what [llm.Error] shows.
@@ -37,6 +38,11 @@ type State struct {
 	// LastError is what the newest failed attempt ended with, nil if there was none since
 	// the last one that did not fail.
 	LastError error
+	// Class says why the provider is away, as [llm.Class] does: its circuit is not closed, or it
+	// refuses the key ("auth") or the account ("quota"), where each request that goes out tries
+	// again. Empty means that it works, as far as is known.
+	Class string
+	Since time.Time // it is away; else zero
 }
 
 // The states of a circuit.
@@ -63,7 +69,7 @@ func (p *provider) State() State {
 	defer p.mu.Unlock()
 	s := State{Circuit: circuitClosed}
 	if now := p.now; now != nil {
-		s = State{InFlight: now.out, Circuit: now.circuit, Failures: now.failures, Until: now.until, LastError: now.last}
+		s = State{InFlight: now.out, Circuit: now.circuit, Failures: now.failures, Until: now.until, LastError: now.last, Class: now.class, Since: now.since}
 	}
 	s.Waiting = max(0, len(p.live)-s.InFlight)
 	if s.Circuit == circuitOpen && !time.Now().Before(s.Until) {
@@ -129,11 +135,14 @@ func (p *provider) release(t *ticket, v verdict) {
 	delete(p.live, t)
 	s := p.now
 	waiting := false
+	var n []news
 	if s != nil && t.by == s {
 		s.free(t, v)
 		waiting = len(s.queue) > 0
+		n = s.takeNews()
 	}
 	p.mu.Unlock()
+	p.report(n)
 	if waiting {
 		s.ref.Send(freed{})
 	}

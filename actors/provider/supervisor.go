@@ -39,6 +39,7 @@ type supervisor struct {
 	until    time.Time
 	probe    *ticket // the request that is out while half-open; nil for none
 	last     error
+	away     // see away.go
 }
 
 // Messages. Those of a ticket that another incarnation has begun are dropped.
@@ -68,7 +69,7 @@ type letter struct {
 // verdict is what an attempt says of the server.
 type verdict struct {
 	health health
-	err    error // of a failure
+	err    error // nil if the attempt has not failed
 }
 
 type health uint8
@@ -77,6 +78,7 @@ const (
 	unknown health = iota
 	well
 	ill
+	refusing // it answers, but to refuse the key or the account
 )
 
 // judge says what an attempt that has ended by itself says of the server.
@@ -85,8 +87,10 @@ func judge(err error) verdict {
 	switch {
 	case err == nil:
 		return verdict{health: well}
+	case errors.Is(err, llm.ErrAuth), errors.Is(err, llm.ErrQuota):
+		return verdict{health: refusing, err: err}
 	case !ok || !e.Retryable || errors.Is(err, llm.ErrRateLimit) || errors.Is(err, llm.ErrBadCall):
-		return verdict{health: well} // it answers, if only with a refusal
+		return verdict{health: well, err: err} // it answers, if only with a refusal
 	}
 	return verdict{health: ill, err: err}
 }
@@ -126,13 +130,15 @@ func (s *supervisor) Receive(c *actors.Context, msg any) {
 
 // change does what a message changes, and tells those whom it lets go out.
 func (s *supervisor) change(msg any) {
-	for _, l := range s.handle(msg) {
+	letters, n := s.handle(msg)
+	for _, l := range letters {
 		l.to.Send(l.msg)
 	}
+	s.p.report(n)
 }
 
 // handle does under the lock what a message changes, and serves those that wait.
-func (s *supervisor) handle(msg any) []letter {
+func (s *supervisor) handle(msg any) ([]letter, []news) {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
 	switch m := msg.(type) {
@@ -158,7 +164,7 @@ func (s *supervisor) handle(msg any) []letter {
 			s.close()
 		}
 	}
-	return s.serve()
+	return s.serve(), s.takeNews()
 }
 
 func (s *supervisor) start(c *actors.Context) {
@@ -235,9 +241,13 @@ func (s *supervisor) free(t *ticket, v verdict) {
 	if probe {
 		s.probe = nil
 	}
+	s.p.count(v.err)
 	switch v.health {
 	case well:
 		s.close()
+	case refusing: // the server is there, so its circuit closes
+		s.circuit, s.failures, s.probe, s.last, s.until = circuitClosed, 0, nil, v.err, time.Time{}
+		s.leaves(true, v.err)
 	case ill:
 		s.failures++
 		s.last = v.err
@@ -245,6 +255,7 @@ func (s *supervisor) free(t *ticket, v verdict) {
 		if probe || s.circuit == circuitClosed && limit > 0 && s.failures >= limit {
 			s.circuit = circuitOpen
 			s.until = time.Now().Add(s.p.opts.Circuit.Open)
+			s.leaves(false, v.err)
 		}
 	}
 }
@@ -253,6 +264,7 @@ func (s *supervisor) free(t *ticket, v verdict) {
 func (s *supervisor) close() {
 	s.circuit, s.failures, s.probe, s.last = circuitClosed, 0, nil, nil
 	s.until = time.Time{}
+	s.returns()
 }
 
 // serve gives places to those who wait, as far as there are any, and returns what to tell them. Once

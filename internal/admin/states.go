@@ -83,5 +83,7 @@ type ProviderState struct {
 	Circuit  string    `json:"circuit"`
 	Failures int       `json:"failures,omitzero"` // in a row
 	Until    time.Time `json:"until,omitzero"`    // an open circuit lets no request through
+	Class    string    `json:"class,omitempty"`   // why it is away: of its error, such as "unreachable" or "auth"; empty if it works
+	Since    time.Time `json:"since,omitzero"`    // it is away
 	Error    string    `json:"error,omitempty"`
 }

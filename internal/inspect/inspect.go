@@ -184,7 +184,7 @@ func (i inspector) Providers() []admin.ProviderState {
 			continue // no model without a provider was asked
 		}
 		all = append(all, admin.ProviderState{Name: name, InFlight: s.InFlight, Waiting: s.Waiting, Circuit: s.Circuit, Failures: s.Failures,
-			Until: s.Until, Error: textOf(s.LastError)})
+			Until: s.Until, Class: s.Class, Since: s.Since, Error: textOf(s.LastError)})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ package models
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -25,6 +26,7 @@ type Options struct {
 	Providers map[string]provider.Options // by name
 	Retry     *llm.RetryOptions           // of providers without their own, and of models that name none
 	Prices    map[string]llm.Price        // by model
+	Logger    *slog.Logger                // nil discards
 }
 
 // Open starts the providers, which are between the runtime and its models.
@@ -36,7 +38,7 @@ func Open(sys *actors.System, o *Options) (*Set, error) {
 		}
 		all[name] = p
 	}
-	group, err := provider.Open(sys, &provider.GroupOptions{Providers: all})
+	group, err := provider.Open(sys, &provider.GroupOptions{Providers: all, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +69,9 @@ func (s *Set) Behind(m llm.Model) llm.Model {
 
 // States returns how the providers stand, by name.
 func (s *Set) States() map[string]provider.State { return s.group.States() }
+
+// Errors returns how many attempts have failed, by provider and class.
+func (s *Set) Errors() map[string]map[string]int64 { return s.group.Errors() }
 
 // Pricing is the price of a model, of a router that of the dearest of its models; nil
 // where no price is known.
