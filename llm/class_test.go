@@ -18,6 +18,8 @@ func TestClass(t *testing.T) {
 		{&llm.Error{Status: 429, Err: fmt.Errorf("%w: %w", llm.ErrQuota, llm.ErrRateLimit)}, "quota"},
 		{fmt.Errorf("turn 3: %w", &llm.Error{Status: 429, Err: llm.ErrRateLimit}), "rate_limit"},
 		{&llm.Error{Status: 503, Retryable: true}, "server"},
+		{&llm.Error{Message: "overloaded", Retryable: true}, "server"},
+		{fmt.Errorf("reading: %w", llm.ErrIdle), "stream"},
 		{&llm.Error{Status: 418}, "other"},
 		{&llm.Error{Status: 502, Err: llm.ErrBadResponse}, "bad_response"},
 		{context.DeadlineExceeded, "other"},

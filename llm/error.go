@@ -84,8 +84,8 @@ var classes = []struct {
 	{ErrQuota, "quota"},
 	{ErrRateLimit, "rate_limit"},
 	{ErrUnreachable, "unreachable"},
-	{ErrIdle, "idle"},
-	{ErrStreamCut, "stream_cut"},
+	{ErrIdle, "stream"},
+	{ErrStreamCut, "stream"},
 	{ErrNotFound, "not_found"},
 	{ErrContextLength, "context_length"},
 	{ErrUnsupported, "unsupported"},
@@ -96,26 +96,19 @@ var classes = []struct {
 }
 
 // Class names the kind of an error in a word, for logs, metrics and journals: "auth", "quota",
-// "rate_limit", "unreachable", "idle", "stream_cut", "not_found", "context_length", "unsupported",
-// "invalid_request", "bad_call", "bad_response", "too_large"; "server" for another status from
-// 500; else what a method Class() string in its tree says, and "other" where there is none. It is
-// empty for nil.
+// "rate_limit", "unreachable", "stream", "not_found", "context_length", "unsupported",
+// "invalid_request", "bad_call", "bad_response", "too_large"; "server" for another status from 500,
+// or error of the server's own; else "other". It is empty for nil.
 func Class(err error) string {
 	if err == nil {
 		return ""
-	}
-	if c, ok := errors.AsType[interface {
-		error
-		Class() string
-	}](err); ok {
-		return c.Class()
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
 			return c.name
 		}
 	}
-	if e, ok := errors.AsType[*Error](err); ok && e.Status >= 500 {
+	if e, ok := errors.AsType[*Error](err); ok && (e.Status >= 500 || e.Err == nil && e.Retryable) {
 		return "server"
 	}
 	return "other"

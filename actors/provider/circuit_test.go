@@ -370,23 +370,3 @@ func TestAProviderComesAndGoes(t *testing.T) {
 		}
 	})
 }
-
-// A refusal of a provider has the class of what is behind it.
-func TestClassOfARefusal(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBench(t, provider.Options{Retry: once, Concurrency: 1, Queue: -1, Circuit: provider.Circuit{Failures: 1}})
-		gate := llmtest.NewGate()
-		var wg sync.WaitGroup
-		wg.Go(func() { read(t.Context(), b.Model(llmtest.Script(llmtest.Hold(gate)))) })
-		synctest.Wait()
-		if err := read(t.Context(), b.Model(llmtest.Script())).once(t); !errors.Is(err, provider.ErrBusy) || llm.Class(err) != "busy" {
-			t.Errorf("no place: got %v, class %q", err, llm.Class(err))
-		}
-		gate.Open()
-		wg.Wait()
-		b.fails(t, 1, llmtest.Fail(&llm.Error{Provider: "test", Retryable: true, Err: llm.ErrUnreachable}))
-		if err := read(llm.Observe(t.Context(), &impatient), b.Model(llmtest.Script())).once(t); !errors.Is(err, provider.ErrCircuitOpen) || llm.Class(err) != "unreachable" {
-			t.Errorf("an open circuit: got %v, class %q", err, llm.Class(err))
-		}
-	})
-}

@@ -89,7 +89,7 @@ func (a *completion) attemptEnded(c *actors.Context, m *attemptEnded) {
 // refused waits for the circuit as for a server that says when to come back, unless
 // another provider can take the request.
 func (a *completion) refused(c *actors.Context, m *refused) {
-	e := a.t.provider.wrap(a.t.model, &classed{ErrCircuitOpen, llm.Class(m.err)})
+	e := a.t.provider.wrap(a.t.model, ErrCircuitOpen)
 	if m.err != nil {
 		e.Message = "the last failure was: " + m.err.Error()
 	}

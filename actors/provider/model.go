@@ -50,12 +50,8 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 
 // refusal is the error of a request that was not taken in. Another model may do better.
 func (m *model) refusal(err error) error {
-	busy := err == ErrBusy
-	if busy {
-		err = &classed{err, "busy"}
-	}
 	e := m.provider.wrap(m.model, err)
-	e.Retryable = busy
+	e.Retryable = err == ErrBusy
 	return e
 }
 

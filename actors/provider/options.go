@@ -19,18 +19,6 @@ var (
 	ErrClosed = errors.New("the providers are closed")
 )
 
-// classed gives a refusal of a provider its class, see [llm.Class].
-type classed struct {
-	error
-	class string
-}
-
-// Class returns the class of what is behind the refusal.
-func (e *classed) Class() string { return e.class }
-
-// Unwrap returns the refusal.
-func (e *classed) Unwrap() error { return e.error }
-
 // Options changes what a provider lets through; nil is the same as the zero value.
 type Options struct {
 	// Concurrency bounds the requests that are out at once. Zero means 8.
