@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -37,9 +38,21 @@ const (
 	KindLogin = runlog.AskLogin
 	// KindJob is a job that gets no further: its workers die again and again, or its model's
 	// provider is away for longer than a worker waits. [Accept] goes on, [Decline] ends the run. It
-	// does not expire. Workers ask it, so it is in the store's inbox and in no [Run.Events].
+	// does not expire. See [Ask].Job.
 	KindJob = runlog.AskJob
 )
+
+// JobQuestion is the subject of a [KindJob].
+type JobQuestion struct {
+	Job    string `json:"job"`              // its ID
+	Why    string `json:"why"`              // in words, for a person
+	Losses int    `json:"losses,omitempty"` // times in a row that its worker was lost without progress
+	// Of an outage: the provider of its model, the class of the error as in [llm.Class], and since
+	// when it is away.
+	Provider string    `json:"provider,omitempty"`
+	Class    string    `json:"class,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+}
 
 // Decision answers an [Ask].
 type Decision struct{ d store.Decision }

@@ -147,6 +147,13 @@ func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 		}
 		return a
 	}
+	if b.Ask.Kind == runlog.AskJob {
+		a.Job = new(JobQuestion)
+		if jsonx.Unmarshal(b.Ask.Payload, a.Job) != nil {
+			a.Job = nil // another version's: it can be declined
+		}
+		return a
+	}
 	if b.Ask.Kind == runlog.AskOutcome {
 		var p runlog.OutcomePayload
 		if jsonx.Unmarshal(b.Ask.Payload, &p) != nil {

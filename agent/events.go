@@ -133,6 +133,8 @@ type (
 		// Limit is the request of a run that has reached a limit; nil for all other
 		// questions. See [AcceptMore].
 		Limit *LimitQuestion `json:"limit,omitempty"`
+		// Job is the job of a [KindJob], and why it gets no further; nil for all other questions.
+		Job *JobQuestion `json:"job,omitempty"`
 		// Sent is when the call of a [KindOutcome] was made for the last time; zero for all other
 		// questions.
 		Sent time.Time `json:"sent,omitzero"`

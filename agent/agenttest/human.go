@@ -221,6 +221,8 @@ func describe(ask *agent.Ask) string {
 	switch {
 	case ask.Limit != nil:
 		return fmt.Sprintf("%s: %s more of %s, of which %s are spent?", who, ask.Limit.More, ask.Limit.Limit, ask.Limit.Spent)
+	case ask.Job != nil:
+		return fmt.Sprintf("%s: shall the job %s go on? %s", who, ask.Job.Job, ask.Job.Why)
 	case ask.Kind == agent.KindOutcome:
 		return fmt.Sprintf("%s: what came of the call with %s?", who, ask.Arguments)
 	case ask.Question != nil:

@@ -197,6 +197,7 @@ func TestAnswers(t *testing.T) {
 	page := &mcpclient.Ask{Kind: mcpclient.AskPage, Server: "bank", Message: "Sign in", URL: &mcpclient.URLView{URL: "https://bank.example/in", Host: "bank.example", Domain: "bank.example"}}
 	call := runlog.ApprovalPayload{Server: "bank", Tool: "bank__pay", Arguments: json.RawMessage(`{"to":"eve"}`)}
 	limit := runlog.LimitPayload{Account: "main", Limit: "tokens", Max: "100", Spent: "90", More: "50"}
+	stuck := runlog.JobPayload{Job: "night", Why: "its model's provider is away", Provider: "openai", Class: "auth", Since: time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)}
 	outcome := runlog.OutcomePayload{Server: "bank", Tool: "bank__pay", Arguments: json.RawMessage(`{}`), Key: "k", Sent: time.Now()}
 	tests := []struct {
 		name    string
@@ -214,6 +215,8 @@ func TestAnswers(t *testing.T) {
 		{"a call, declined", runlog.AskKind, call, "bank__pay", url.Values{"do": {"decline"}, "reason": {"no"}}, "", store.AskDeclined, "", `{"reason":"no"}`},
 		{"a limit", runlog.AskLimit, limit, "50 more", url.Values{"more": {"20"}}, "", store.AskAccepted, "once", `{"more":"20"}`},
 		{"a limit, no amount", runlog.AskLimit, limit, "tokens", url.Values{"more": {"-1"}}, "want an amount", store.AskPending, "", ""},
+		{"a job goes on", runlog.AskJob, stuck, "provider openai is away (auth) since 2026-01-31T08:00:00Z", url.Values{"do": {"accept"}}, "", store.AskAccepted, "once", ""},
+		{"a job ends", runlog.AskJob, stuck, `href="/jobs/night"`, url.Values{"do": {"decline"}}, "", store.AskDeclined, "", ""},
 		{"an outcome", runlog.AskOutcome, outcome, "has ended", url.Values{"outcome": {"happened"}, "result": {"paid"}}, "", store.AskAccepted, "once", `"result":"paid"`},
 		{"an outcome, none chosen", runlog.AskOutcome, outcome, "has ended", url.Values{}, "is none of", store.AskPending, "", ""},
 		{"a page", runlog.AskPage, page, "<strong>bank.example</strong>", url.Values{"page": {"open"}}, "", store.AskAccepted, "once", `{"page":"open"}`},

@@ -66,7 +66,7 @@ type askPage struct {
 }
 
 // kinds says what the form of a question has.
-type kinds struct{ Call, Outcome, Page, Limit, Login, Sampling, Sample, Definition bool }
+type kinds struct{ Call, Outcome, Page, Limit, Job, Login, Sampling, Sample, Definition bool }
 
 // input is a field of a form, with what is filled in.
 type input struct {
@@ -88,7 +88,7 @@ func (c *Console) ask(v *visit) error {
 // showAsk shows a question; values are what was sent, and wrong is why it does not count.
 func (c *Console) showAsk(v *visit, row *store.Ask, values map[string][]string, wrong error) error {
 	p := askPage{View: question.Read(row), Action: row.Status == store.AskPending && v.role >= Answerer}
-	p.Kinds = kinds{Call: p.Kind == runlog.AskKind, Outcome: p.Kind == runlog.AskOutcome, Page: p.Kind == runlog.AskPage && p.Login == nil, Limit: p.Limit != nil, Login: p.Login != nil}
+	p.Kinds = kinds{Call: p.Kind == runlog.AskKind, Outcome: p.Kind == runlog.AskOutcome, Page: p.Kind == runlog.AskPage && p.Login == nil, Limit: p.Limit != nil, Job: p.Kind == runlog.AskJob, Login: p.Login != nil}
 	if p.Asked != nil && p.Form == nil && p.URL == "" && p.Login == nil {
 		if err := p.tell(); err != nil {
 			return err

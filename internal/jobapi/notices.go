@@ -115,6 +115,7 @@ type Asked struct {
 	Run       string      `json:"run,omitempty"`
 	Agent     string      `json:"agent,omitempty"`
 	Title     string      `json:"title,omitempty"` // of the run: how its prompt begins
+	Job       string      `json:"job,omitempty"`   // that asks whether it goes on
 	Created   time.Time   `json:"created"`
 	Expires   time.Time   `json:"expires,omitzero"`
 	Tool      string      `json:"tool,omitempty"`
@@ -285,9 +286,15 @@ func (o *NoticesOptions) record(ctx context.Context, a *store.Ask) (*pending, er
 		}
 		in.Agent, in.Title = run.Agent, run.Title
 	}
+	view := question.Read(a)
+	if view.Job != nil {
+		in.Job = view.Job.Job
+	}
 	if o.Details {
-		view := question.Read(a)
 		in.Tool, in.Message, in.Arguments = view.Tool, view.Message, jsonx.Value(view.Arguments)
+		if view.Job != nil {
+			in.Message = view.Job.Why
+		}
 	}
 	body, err := jsonx.Marshal(notice{Type: "ask.opened", Timestamp: a.Created, Data: in})
 	if err != nil {

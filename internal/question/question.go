@@ -25,7 +25,7 @@ import (
 type View struct {
 	ID     string          `json:"id"`
 	Short  string          `json:"short"` // a shorter name for it, which the caller sets
-	Kind   string          `json:"kind"`  // tool, form, url, page, login, sampling, sample, definition, limit or outcome
+	Kind   string          `json:"kind"`  // tool, form, url, page, login, sampling, sample, definition, limit, outcome or job
 	Status store.AskStatus `json:"status"`
 	Run    string          `json:"run,omitempty"`
 	Path   []string        `json:"path,omitempty"` // agents from the root to the one that waits
@@ -44,6 +44,7 @@ type View struct {
 	Fields    []Field              `json:"fields,omitempty"`    // of a form
 	URL       string               `json:"url,omitempty"`       // of a page to be opened
 	Limit     *runlog.LimitPayload `json:"limit,omitempty"`
+	Job       *runlog.JobPayload   `json:"job,omitempty"`   // that gets no further
 	Login     *mcpclient.LoginView `json:"login,omitempty"` // that is waited for
 	Sent      time.Time            `json:"sent,omitzero"`   // when the call was made whose outcome is unknown
 
@@ -99,6 +100,11 @@ func Read(row *store.Ask) View {
 		p := new(runlog.LimitPayload)
 		if v.Bad = readPayload(row, p); v.Bad == nil {
 			v.Limit = p
+		}
+	case runlog.AskJob:
+		p := new(runlog.JobPayload)
+		if v.Bad = readPayload(row, p); v.Bad == nil {
+			v.Job = p
 		}
 	case runlog.AskOutcome:
 		var p runlog.OutcomePayload
@@ -172,6 +178,9 @@ func sameHash(row *store.Ask) bool {
 
 // Who is who asks, as the configuration names it.
 func (v *View) Who() string {
+	if v.Kind == runlog.AskJob {
+		return "its worker"
+	}
 	who := cmp.Or(v.Server, "the program")
 	if len(v.Path) > 0 {
 		who += " for " + strings.Join(v.Path, " > ")
@@ -186,6 +195,8 @@ func (v *View) What() string {
 		return v.Bad.Error()
 	case v.Limit != nil:
 		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
+	case v.Job != nil:
+		return fmt.Sprintf("shall the job %s go on? %s", v.Job.Job, v.Job.Why)
 	case v.Kind == runlog.AskKind:
 		return v.Tool + " " + string(v.Arguments)
 	case v.Kind == runlog.AskOutcome:

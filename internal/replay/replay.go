@@ -106,7 +106,8 @@ func (r *Recording) add(e *runlog.Entry) bool {
 	case *runlog.ToolResult:
 		r.results[key] = b.Result
 	case *runlog.AskOpened:
-		if b.Ask.Kind != runlog.AskKind && b.Ask.Kind != runlog.AskLimit { // of a server: a replay has none
+		// A server's: a replay has none. Nor has it a worker, but the question of one is no part of the run.
+		if b.Ask.Kind != runlog.AskKind && b.Ask.Kind != runlog.AskLimit && b.Ask.Kind != runlog.AskJob {
 			return false
 		}
 		r.asked[key] = true

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -92,9 +93,24 @@ const (
 	OutcomeEnd      = "end"      // the run ends
 )
 
+// Payload returns the exact subject of an ask, and the ask's Hash: that of the subject in canonical
+// form. Both are empty for a value that is no JSON.
+func Payload(v any) (payload json.RawMessage, hash string) {
+	raw, err := jsonx.Marshal(v)
+	if err != nil {
+		return nil, ""
+	}
+	canonical, err := jsonx.Canonical(raw)
+	if err != nil {
+		canonical = raw
+	}
+	sum := sha256.Sum256(canonical)
+	return raw, "sha256:" + hex.EncodeToString(sum[:])
+}
+
 // JobPayload is the subject of an ask of the kind "job": a job that gets no further, because its
 // workers die or because its model's provider is away. A yes goes on, a no ends its run. The ask's
-// Hash is that of this payload in canonical form.
+// Hash is that of this payload in canonical form, see [Payload].
 type JobPayload struct {
 	Job    string `json:"job"`              // its ID
 	Why    string `json:"why"`              // in words, for a person
@@ -103,6 +119,21 @@ type JobPayload struct {
 	Provider string    `json:"provider,omitempty"`
 	Class    string    `json:"class,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
+}
+
+// Outage says in words that a provider is away, and since when; empty for a job that waits for none.
+func (p *JobPayload) Outage() string {
+	if p.Class == "" && p.Provider == "" {
+		return ""
+	}
+	text := strings.TrimSpace("provider "+p.Provider) + " is away"
+	if p.Class != "" {
+		text += " (" + p.Class + ")"
+	}
+	if !p.Since.IsZero() {
+		text += " since " + p.Since.UTC().Format(time.RFC3339)
+	}
+	return text
 }
 
 // outcome is the answer to an ask of the kind "outcome".

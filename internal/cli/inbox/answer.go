@@ -105,7 +105,7 @@ func denyCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deny ASK",
 		Short:   "Say no; the run that waits goes on without",
-		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.\nA login that is waited for is given up: the run goes on without the server, or its call ends with an error.",
+		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.\nA login that is waited for is given up: the run goes on without the server, or its call ends with an error.\nWhere a job asks whether it goes on, its run ends.",
 		Example: "  troupe inbox deny -1\n  troupe inbox deny 3fa85f64-1-0 --reason \"Not on a Friday.\"",
 		Args:    env.OneArg("an ask"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
@@ -333,6 +333,8 @@ func decideInTerminal(ctx context.Context, e *env.Env, v *AskView, row *store.As
 		prompt = "[n]o, or nothing yet: "
 	case v.Kind == runlog.AskOutcome:
 		prompt = "it [h]appened, make the call [a]gain, [t]ell the model that it is unknown, [e]nd the run, or nothing yet: "
+	case v.Job != nil:
+		prompt = "[y]es, go on, [n]o, end its run, or nothing yet: "
 	case v.Limit != nil:
 		prompt = "[y]es, another amount, [n]o, or nothing yet: "
 	case v.Kind == runlog.AskKind:

@@ -20,7 +20,7 @@ func Command(e *env.Env) *cobra.Command {
 		Use:   "inbox",
 		Short: "Answer what waits for a human",
 		Long: `Answer what waits for a human: calls that ask first, forms and pages of servers, limits that are reached, logins that are
-missing, of all runs and servers that share the store. Without a command it lists what waits.
+missing, jobs that get no further, of all runs and servers that share the store. Without a command it lists what waits.
 
 ASK is its id, an unambiguous beginning of it, the short form that the list shows, or -1 for the newest, -2 for the one before it.`,
 		Example: "  troupe inbox\n  troupe inbox answer -1 --accept",

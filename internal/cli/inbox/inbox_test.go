@@ -78,6 +78,10 @@ func limitRow(t testing.TB) store.Ask {
 	return rowOf(t, runlog.AskLimit, runlog.LimitPayload{Account: "main", Limit: "tokens", Max: "100", Spent: "90", More: "100"})
 }
 
+func jobRow(t testing.TB) store.Ask {
+	return rowOf(t, runlog.AskJob, runlog.JobPayload{Job: "night", Why: "its worker was lost 10 times", Losses: 10})
+}
+
 func formRow(t testing.TB) store.Ask {
 	return rowOf(t, runlog.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Who?",
 		Form: &mcp.ElicitParams{Message: "Who?", RequestedSchema: json.RawMessage(
@@ -88,6 +92,24 @@ func pageRow(t testing.TB) store.Ask {
 	return rowOf(t, runlog.AskPage, &mcpclient.Ask{Kind: mcpclient.AskPage, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Sign in",
 		Notes: []string{"No browser could be started here: open the page yourself."},
 		URL:   &mcpclient.URLView{URL: "https://bank.example/sign-in", Host: "bank.example", Domain: "bank.example"}})
+}
+
+// A job that gets no further is in the inbox with the reason, and with what a yes and a no do.
+func TestInboxJob(t *testing.T) {
+	row := rowOf(t, runlog.AskJob, runlog.JobPayload{Job: "night", Why: "its model's provider has been away", Losses: 2,
+		Provider: "openai@host:1", Class: "auth", Since: time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)})
+	row.Status, row.Server = store.AskPending, ""
+	v := viewOf(&row)
+	text := v.text(&row, time.Now())
+	for _, want := range []string{"the worker of the job", "job        night", "why        its model's provider has been away", "losses     2 of its workers",
+		"outage     provider openai@host:1 is away (auth) since 2026-01-31T08:00:00Z", "--accept        (the job goes on)", "(its run ends)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if what := v.What(); what != "shall the job night go on? its model's provider has been away" {
+		t.Errorf("the list says %q", what)
+	}
 }
 
 // A page that is waited for is in the inbox, with what can be done about it (URL-17).
@@ -145,6 +167,8 @@ func TestInboxInTerminal(t *testing.T) {
 		{"the end of the input", callRow(t), &typist{}, "", "", ""},
 		{"more", limitRow(t), &typist{lines: []string{"-5", "500"}}, store.AskAccepted, "once", `{"more":"500"}`},
 		{"as much as is asked for", limitRow(t), &typist{lines: []string{"yes"}}, store.AskAccepted, "once", ""},
+		{"a job goes on", jobRow(t), &typist{lines: []string{"y"}}, store.AskAccepted, "once", ""},
+		{"a job ends", jobRow(t), &typist{lines: []string{"n"}}, store.AskDeclined, "", ""},
 		{"a form", formRow(t), &typist{form: accepted}, store.AskAccepted, "once", `"Ada"`},
 		{"a form declined", formRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionDecline}}, store.AskDeclined, "", ""},
 		{"a form put off", formRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionCancel}}, "", "", ""},

@@ -59,6 +59,8 @@ func (v *AskView) text(row *store.Ask, now time.Time) string {
 	fmt.Fprintf(&b, "ask %s: %s\n", env.Plain(v.Short), v.Status)
 	if v.Server != "" {
 		line("server", "%s (%s), %s", v.Server, env.OrNone(v.Trust), env.OrNone(v.Origin))
+	} else if v.Kind == runlog.AskJob {
+		line("asks", "the worker of the job")
 	} else {
 		line("asks", "the program itself")
 	}
@@ -113,6 +115,15 @@ func (v *AskView) textOf(b *strings.Builder, row *store.Ask, line func(name, for
 	case v.Limit != nil:
 		line("limit", "%s: %s, spent %s", v.Limit.Limit, v.Limit.Max, v.Limit.Spent)
 		line("asks for", "%s more", v.Limit.More)
+	case v.Job != nil:
+		line("job", "%s", v.Job.Job)
+		line("why", "%s", v.Job.Why)
+		if v.Job.Losses > 0 {
+			line("losses", "%d of its workers in a row, without progress", v.Job.Losses)
+		}
+		if out := v.Job.Outage(); out != "" {
+			line("outage", "%s", out)
+		}
 	case v.Login != nil:
 		line("login", "%s", env.OrNone(v.Login.Command))
 		line("where", "%s", env.OrNone(v.Login.Where))
@@ -181,6 +192,9 @@ func (v *AskView) how() string {
 		return strings.Join([]string{answer + " --outcome happened        (and --result TEXT: what came of it, for the model)",
 			answer + " --outcome again        (it did not happen: make the call)",
 			answer + " --outcome tell        (the model reads that it is unknown)", answer + " --outcome end        (the run ends)"}, "\n")
+	case v.Job != nil:
+		answer += " --accept        (the job goes on)"
+		deny += "        (its run ends)"
 	case v.Login != nil:
 		answer += " --accept        (try again; the login itself does so too)"
 		deny += "        (go on without the server)"

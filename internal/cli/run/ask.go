@@ -61,6 +61,8 @@ func (t *questions) question(ctx context.Context, q agent.Ask) error {
 		ask = t.allowMore
 	case q.Kind == agent.KindOutcome:
 		ask = t.outcome
+	case q.Kind == agent.KindJob:
+		ask = t.goOn
 	case q.Question != nil:
 		ask = t.forward
 	}
@@ -70,6 +72,27 @@ func (t *questions) question(ctx context.Context, q agent.Ask) error {
 	}
 	// An answer that was given counts, whatever has ended meanwhile.
 	return q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
+}
+
+// goOn asks whether a job goes on that gets no further, of a person who has resumed its run.
+func (t *questions) goOn(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	text := "\nThe job of this run gets no further."
+	if q.Job != nil {
+		text = fmt.Sprintf("\nThe job %s gets no further: %s", env.Plain(q.Job.Job), env.Plain(q.Job.Why))
+	}
+	for {
+		line, err := t.ask.Ask(ctx, text, "[g]o on, or [e]nd the run: ")
+		if err != nil {
+			return agent.Decision{}, err // it stays open: no answer is no end
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "g", "go on", "y", "yes":
+			return agent.Accept(), nil
+		case "e", "end", "n", "no":
+			return agent.Decline(""), nil
+		}
+		text = "Please say one of the letters in brackets."
+	}
 }
 
 // outcome asks what came of a call whose process has ended.

@@ -31,6 +31,10 @@ func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 		return fmt.Sprintf("run %s waits for a human: did %s happen? There is no terminal to ask on.\n  Look there, then: troupe inbox answer %s --outcome happened (or again, tell, end)\n"+
 			"  and: troupe runs resume %[1]s", run, env.Plain(q.Tool), env.Short(q.ID))
 	}
+	if q.Kind == agent.KindJob {
+		return fmt.Sprintf("run %s waits for a human: shall its job go on? There is no terminal to ask on.\n"+
+			"  To go on: troupe inbox answer %s --accept\n  To end the run: troupe inbox deny %[2]s", run, env.Short(q.ID))
+	}
 	lines := []string{fmt.Sprintf("run %s waits for a human: may %s be called? There is no terminal to ask on.", run, env.Plain(q.Tool))}
 	if !e.NoStore && q.Definition != "" && !q.Again {
 		goOn := "run the same command again"
