@@ -15,7 +15,6 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -163,9 +162,10 @@ type jobPage struct {
 	jobLine
 	Input    string
 	Answer   string
-	Attempts []runLine // the newest first
-	Effects  []effect  // calls of the last attempt that another one may make again
-	Unread   int       // runs that were not looked at for it
+	Attempts []runLine       // the newest first
+	Effects  *jobapi.Effects // calls that an attempt from the start may make again; nil where there is none to come
+	Repeats  []jobapi.EffectCount
+	Again    time.Time // a job that waits for what is away goes on; else zero
 	Hook     string    // how its webhook stands
 	Timeout  string
 	Waits    []string // the questions of its run
@@ -175,19 +175,8 @@ type jobPage struct {
 	Error    string // why what was asked for was not done
 }
 
-// effect is a call that may have changed something.
-type effect struct {
-	Tool, Server, Run string
-	At                time.Time
-	Unknown           bool // its outcome
-}
-
-// Bounds of a job's page.
-const (
-	maxAttempts = 20 // the newest
-	maxEffects  = 200
-	maxTree     = 50 // runs of the last attempt
-)
+// maxAttempts bounds the attempts that the page of a job shows: the newest.
+const maxAttempts = 20
 
 func (c jobPages) job(v *visit) error {
 	j, err := c.opts.Store.Job(v.r.Context(), v.r.PathValue("job"))
@@ -226,10 +215,15 @@ func (c jobPages) showJob(v *visit, j *store.Job, wrong string) error {
 		}
 		p.Attempts = append(p.Attempts, lineOf(&run, now))
 	}
-	if p.Retries && j.Run != "" {
-		if err := c.effects(ctx, j.Run, &p); err != nil {
+	if p.Retries {
+		var err error
+		if p.Effects, err = jobapi.EffectsOf(ctx, s, j); err != nil {
 			return err
 		}
+		p.Repeats = jobapi.CountEffects(p.Effects.Calls)
+	}
+	if j.State == store.JobWaiting && strings.HasPrefix(j.Error, "waits for ") && j.NotBefore.After(now) {
+		p.Again = j.NotBefore
 	}
 	if j.Run != "" && !j.State.Ended() {
 		open, err := s.Asks(ctx, store.AskQuery{Status: store.AskPending, Run: j.Run, Limit: maxListed})
@@ -248,33 +242,6 @@ func (c jobPages) showJob(v *visit, j *store.Job, wrong string) error {
 		status = http.StatusConflict
 	}
 	c.render(v.w, v.r, status, "job", view{Title: "Job", Visitor: v.name, Role: v.role, Live: "job=" + url.QueryEscape(j.ID), Body: &p})
-	return nil
-}
-
-// effects lists the calls with effects of a run and of the runs that it has started.
-func (c jobPages) effects(ctx context.Context, run string, p *jobPage) error {
-	runs := []string{run}
-	for i := 0; i < len(runs); i++ {
-		if i == maxTree || len(p.Effects) >= maxEffects {
-			p.Unread = len(runs) - i
-			return nil
-		}
-		state, err := runlog.Fold(ctx, c.opts.Store, runs[i])
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, call := range state.Calls {
-			if call.Starts() {
-				runs = append(runs, call.Run)
-			}
-			if call.Effect() {
-				p.Effects = append(p.Effects, effect{call.Tool, call.Server, runs[i], call.SentAt, !call.Done})
-			}
-		}
-	}
 	return nil
 }
 
@@ -318,14 +285,17 @@ func (c jobPages) changeJob(v *visit) error {
 		j, err = c.opts.Store.CancelJob(ctx, j.ID)
 		what = "a job was cancelled"
 	case "retry":
-		// What it repeats was shown of one attempt.
+		j, err = c.opts.Store.RetryJob(ctx, j.ID, false)
+		what = "a job is to go on"
+	case "restart":
+		// What it repeats was shown of these attempts.
 		if v.r.PostFormValue("attempts") != strconv.Itoa(j.Attempts) {
-			return c.showJob(v, &j, "the job was tried again meanwhile: read what another attempt may repeat")
+			return c.showJob(v, &j, "the job was tried again meanwhile: read what it may repeat from the start")
 		}
 		j, err = c.opts.Store.RetryJob(ctx, j.ID, true)
-		what = "a job is to be tried again"
+		what = "a job is to begin anew"
 	default:
-		c.say(v.w, v.r, http.StatusBadRequest, "Want do=cancel or do=retry.")
+		c.say(v.w, v.r, http.StatusBadRequest, "Want do=cancel, do=retry or do=restart.")
 		return nil
 	}
 	if errors.Is(err, store.ErrFinished) || errors.Is(err, store.ErrInvalid) {

@@ -61,7 +61,7 @@ func TestJobs(t *testing.T) {
 	wants(t, "cancelling", status, page, http.StatusOK, "cancelled", "No attempt was begun")
 	status, page = d.post(d.browser, at, url.Values{"do": {"cancel"}})
 	wants(t, "cancelling again", status, page, http.StatusConflict, "it cannot be done")
-	status, page = d.post(d.browser, at, url.Values{"do": {"retry"}, "attempts": {"0"}})
+	status, page = d.post(d.browser, at, url.Values{"do": {"retry"}})
 	wants(t, "retrying", status, page, http.StatusOK, "queued")
 	status, page = d.post(d.browser, at, url.Values{"do": {"drop"}})
 	wants(t, "another change", status, page, http.StatusBadRequest)
@@ -69,8 +69,9 @@ func TestJobs(t *testing.T) {
 	wants(t, "an unknown job", status, page, http.StatusNotFound)
 }
 
-// TestRetrySays: before a job is tried again the page lists the calls of the last attempt that may
-// have had an effect, also those of runs that it has started, and what is posted counts for that attempt only.
+// TestRetrySays: a job goes on behind what is recorded, or begins anew. Before it begins anew the page lists
+// the calls of its attempts that may have had an effect, each once, also those of runs that they have started,
+// and what is posted counts for these attempts only.
 func TestRetrySays(t *testing.T) {
 	d := newDesk(t, nil)
 	ctx := t.Context()
@@ -94,16 +95,42 @@ func TestRetrySays(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, page := d.get(d.browser, "/jobs/j")
-	wants(t, "the job", status, page, http.StatusOK, "<code>pay</code>", "<code>ship</code>", "outcome unknown", "permit these calls again", "waits for a worker to notify it", `href="/runs/`+j.Run)
+	wants(t, "the job", status, page, http.StatusOK, "<code>pay</code>", "<code>ship</code>", "outcome unknown", "permit these calls again", "pay, 1 call; ship, 1 call, of them 1 of unknown outcome", "behind the last result", "waits for a worker to notify it", `href="/runs/`+j.Run)
 	for _, text := range []string{"<code>look</code>", "<code>refused</code>", "<code>ask_other</code>"} {
 		if strings.Contains(page, text) {
 			t.Errorf("the page says that %s may be made again", text)
 		}
 	}
-	status, page = d.post(d.browser, "/jobs/j", url.Values{"do": {"retry"}, "attempts": {"0"}})
-	wants(t, "retrying another attempt", status, page, http.StatusConflict, "tried again meanwhile")
-	status, page = d.post(d.browser, "/jobs/j", url.Values{"do": {"retry"}, "attempts": {"1"}})
-	wants(t, "retrying", status, page, http.StatusOK, "queued")
+	status, page = d.post(d.browser, "/jobs/j", url.Values{"do": {"restart"}, "attempts": {"0"}})
+	wants(t, "restarting after another attempt", status, page, http.StatusConflict, "tried again meanwhile")
+	for do, from := range map[string]string{"retry": j.Run, "restart": ""} {
+		status, page = d.post(d.browser, "/jobs/j", url.Values{"do": {do}, "attempts": {"1"}})
+		wants(t, do, status, page, http.StatusOK, "queued")
+		got, err := d.store.CancelJob(ctx, "j")
+		if err != nil || got.From != from {
+			t.Errorf("%s: got a job from %q, %v, want it from %q", do, got.From, err, from)
+		}
+	}
+}
+
+// TestJobWaitsForAProvider: the page of a job says which provider it waits for, why, and until when.
+func TestJobWaitsForAProvider(t *testing.T) {
+	d := newDesk(t, nil)
+	ctx := t.Context()
+	if _, err := d.store.AddJob(ctx, store.Job{ID: "j", Agent: "clerk", Prompt: "pay"}); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := d.store.ClaimJobs(ctx, "w", 1, time.Hour, []string{"clerk"})
+	if err != nil || len(claimed) != 1 {
+		t.Fatal(claimed, err)
+	}
+	u := store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: claimed[0].Epoch}, Owner: "w", State: store.JobWaiting, Release: true,
+		NotBefore: time.Now().Add(time.Hour), Error: "waits for provider openai: auth: no"}
+	if _, err := d.store.UpdateJob(ctx, u); err != nil {
+		t.Fatal(err)
+	}
+	status, page := d.get(d.browser, "/jobs/j")
+	wants(t, "the job", status, page, http.StatusOK, "waits for provider openai: auth: no. It is tried again at")
 }
 
 func (d *desk) record(id, parent string, entries []runlog.Entry) {

@@ -29,7 +29,7 @@ func Command(e *env.Env) *cobra.Command {
 JOB is its id, an unambiguous beginning of it, or -1 for the newest, -2 for the one before it.`,
 	}, addCommand(e), lsCommand(e), showCommand(e), schedulesCommand(e),
 		eachCommand(e, "cancel", "Cancel jobs: queued ones at once, others by the worker that has them", cancelJob),
-		eachCommand(e, "retry", "Queue jobs again that have failed, were cancelled or whose outcome is unknown", retryJob),
+		retryCommand(e),
 		eachCommand(e, "rm", "Forget jobs; their runs stay", removeJob))
 }
 
@@ -338,6 +338,9 @@ func showJob(e *env.Env, j store.Job) error {
 	}
 	if what, ok := strings.CutPrefix(j.Error, "waits for "); ok && j.State == store.JobWaiting {
 		rows[len(rows)-1] = [2]string{"waits for", what}
+		if j.NotBefore.After(time.Now()) {
+			rows = append(rows, [2]string{"again at", j.NotBefore.Local().Format(time.DateTime)})
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "job %s: %s\n", env.Plain(j.ID), jobState(j, time.Now()))
@@ -444,14 +447,6 @@ func cancelJob(ctx context.Context, s store.Jobs, id string) (string, error) {
 		return "cancelling", nil
 	}
 	return "cancelled", nil
-}
-
-func retryJob(ctx context.Context, s store.Jobs, id string) (string, error) {
-	j, err := s.RetryJob(ctx, id, true)
-	if errors.Is(err, store.ErrInvalid) {
-		return "", fmt.Errorf("%w: the job is %s", errNotDone, cmp.Or(string(j.State), "not there"))
-	}
-	return "queued", err
 }
 
 func removeJob(ctx context.Context, s store.Jobs, id string) (string, error) {
