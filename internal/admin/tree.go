@@ -53,6 +53,9 @@ type Actor struct {
 // StateStalled is the state of a run that waits for the store.
 const StateStalled = "stalled"
 
+// StateAway is the state of a provider of models that does not work: see [ProviderState].
+const StateAway = "away"
+
 // Kind counts the actors of one kind.
 type Kind struct {
 	Kind      string `json:"kind"`
@@ -150,7 +153,9 @@ func (t *Tree) Branches() []Branch {
 // one branch.
 func branches(below map[string][]*Actor, parent string) []Branch {
 	siblings := below[parent]
-	quiet := func(a *Actor) bool { return a.Restarts == 0 && a.LastError == "" && len(below[a.Path]) == 0 }
+	quiet := func(a *Actor) bool {
+		return a.Restarts == 0 && a.LastError == "" && a.State != StateAway && len(below[a.Path]) == 0
+	}
 	count := make(map[string]int)
 	for _, a := range siblings {
 		if quiet(a) {

@@ -211,10 +211,11 @@ type Worker struct {
 	Drain       time.Duration
 	Attempts    int
 	ParkAfter   time.Duration
-	OnUnknown   string // ask, tell, again or end
-	HTTP        string // the address of the intake; empty for none
-	Token       Key    // that the intake asks for
-	HookSecret  Key    // that webhooks are signed with
+	GiveUp      time.Duration // of waiting for a model's provider
+	OnUnknown   string        // ask, tell, again or end
+	HTTP        string        // the address of the intake; empty for none
+	Token       Key           // that the intake asks for
+	HookSecret  Key           // that webhooks are signed with
 	// HookHosts are hosts, "host:port" and networks that webhooks may go to although
 	// they are not public, or are not https.
 	HookHosts []string

@@ -130,7 +130,7 @@ func (d *decoder) auth(n *yaml.Node, a *Auth) {
 func (d *decoder) worker(n *yaml.Node, w *Worker) {
 	d.object(n, fields{
 		"concurrency": d.count(&w.Concurrency), "max_parked": d.count(&w.MaxParked), "attempts": d.count(&w.Attempts),
-		"park_after": d.duration(&w.ParkAfter),
+		"park_after": d.duration(&w.ParkAfter), "give_up": d.duration(&w.GiveUp),
 		"on_unknown": d.oneOf(&w.OnUnknown, "ask", "tell", "again", "end"),
 		"lease":      d.duration(&w.Lease), "drain": d.duration(&w.Drain),
 		"http": d.text(&w.HTTP), "token": d.secret(&w.Token), "hook_secret": d.secret(&w.HookSecret),

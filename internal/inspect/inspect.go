@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent"
@@ -196,6 +197,8 @@ func labels(rt *agent.Runtime, waits func(run string) string) func(actors.Info) 
 		switch {
 		case info.Kind == actors.KindRun && rt.IsStalled(strings.TrimPrefix(name, "run-")):
 			return admin.Label{State: admin.StateStalled, Title: "waits for the store"}
+		case info.Kind == actors.KindProvider:
+			return away(rt.Providers()[name])
 		case info.Kind == actors.KindClient:
 			return connection(rt, strings.TrimPrefix(name, "client-"))
 		case info.Kind == actors.KindRun && waits != nil:
@@ -205,6 +208,18 @@ func labels(rt *agent.Runtime, waits func(run string) string) func(actors.Info) 
 		}
 		return admin.Label{}
 	}
+}
+
+// away is since when a provider is away, why, and when it is tried again.
+func away(s agent.ProviderState) admin.Label {
+	if s.Class == "" {
+		return admin.Label{}
+	}
+	again := "the next request tries again"
+	if !s.Until.IsZero() {
+		again = "tried again at " + s.Until.Local().Format(time.DateTime)
+	}
+	return admin.Label{State: admin.StateAway, Title: fmt.Sprintf("%s since %s; %s", s.Class, s.Since.Local().Format(time.DateTime), again)}
 }
 
 // connection is how the connection of that name stands, such as files, or files#2 for the

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/store"
@@ -35,6 +36,8 @@ type IntakeOptions struct {
 	Added, Cancelled func(store.Job)
 	// Ready returns why the worker takes no jobs; nil, or a nil error, means that it does.
 	Ready func(ctx context.Context) error
+	// Providers returns how the providers of models stand. Nil says nothing of them.
+	Providers func() []Provider
 	// Metrics answers GET /metrics. Nil answers 404.
 	Metrics http.Handler
 	// Logger takes structured logs. Nil discards them.
@@ -48,7 +51,7 @@ type IntakeOptions struct {
 //	GET    /v1/jobs/{id}   a [Job]; wait=30s waits until it has ended, at most a minute
 //	DELETE /v1/jobs/{id}   cancel it
 //	GET    /healthz        200 while the process lives
-//	GET    /readyz         200 while it takes jobs
+//	GET    /readyz         200 while it takes jobs; it names the providers of models that are away
 //	GET    /metrics        Prometheus' text
 //
 // All but /healthz and /readyz need the token. Errors are [Problem]s.
@@ -131,7 +134,36 @@ func (in *Intake) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
+	writeJSON(w, http.StatusOK, "application/json", Readiness{Status: "ready", Away: in.away()})
+}
+
+// Readiness is the answer of GET /readyz.
+type Readiness struct {
+	Status string `json:"status"` // "ready"
+	// Away are the providers of models that do not work. Jobs are taken all the same: those that
+	// need one wait in the queue.
+	Away []Away `json:"away,omitempty"`
+}
+
+// Away is a provider of models that does not work. It has no text of an error: clients need no token
+// to read it.
+type Away struct {
+	Provider string    `json:"provider"`
+	Class    string    `json:"class"` // why, see [llm.Class]
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"` // it is tried again; absent means with the next request
+}
+
+func (in *Intake) away() (all []Away) {
+	if in.opts.Providers == nil {
+		return nil
+	}
+	for _, p := range in.opts.Providers() {
+		if p.Class != "" && len(all) < maxProviders {
+			all = append(all, Away{clip.Name(p.Name), p.Class, p.Since.UTC(), p.Until.UTC()})
+		}
+	}
+	return all
 }
 
 // add queues a job.

@@ -218,9 +218,30 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: got %d %s", path, code, out)
 		}
 	}
+	if _, _, out := w.do("GET", "/readyz", "", "Authorization", ""); strings.TrimSpace(string(out)) != `{"status":"ready"}` {
+		t.Errorf("/readyz: got %s", out)
+	}
 	not = errors.New("it is draining")
 	w.refused(http.StatusServiceUnavailable, "draining", "GET", "/readyz", "", "Authorization", "")
 	w.refused(http.StatusNotFound, "no metrics", "GET", "/metrics", "")
+}
+
+// The intake takes jobs while a provider of models is away, and says which, why, since when, and when it
+// is tried again; it says nothing else of it, for no token is needed.
+func TestReadyWithoutAProvider(t *testing.T) {
+	noon := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	w := newWeb(t, func(o *jobapi.IntakeOptions) {
+		o.Providers = func() []jobapi.Provider {
+			return []jobapi.Provider{{Name: "anthropic", Circuit: "closed"},
+				{Name: "ollama", Circuit: "open", Class: "unreachable", Since: noon, Until: noon.Add(time.Minute)},
+				{Name: "openai", Circuit: "closed", Class: "auth", Since: noon}}
+		}
+	})
+	const want = `{"status":"ready","away":[{"provider":"ollama","class":"unreachable","since":"2026-01-31T12:00:00Z","until":"2026-01-31T12:01:00Z"},` +
+		`{"provider":"openai","class":"auth","since":"2026-01-31T12:00:00Z"}]}`
+	if code, _, out := w.do("GET", "/readyz", "", "Authorization", ""); code != http.StatusOK || strings.TrimSpace(string(out)) != want {
+		t.Errorf("got %d %s, want %s", code, out, want)
+	}
 }
 
 // A wait for a job ends with its end.
@@ -255,7 +276,10 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := jobapi.NewMetrics(jobapi.MetricsOptions{System: newSystem2(t), Jobs: s, Now: func() jobapi.Places { return jobapi.Places{Running: 2, Parked: 3, MaxParked: 9} },
-		Stalled: func() int { return 4 }})
+		Stalled: func() int { return 4 }, Providers: func() []jobapi.Provider {
+			return []jobapi.Provider{{Name: "a", Circuit: "closed"}, {Name: "b", Circuit: "open", Class: "server", Errors: map[string]int64{"server": 5, "auth": 1}},
+				{Name: "c", Circuit: "half-open", Class: "server"}, {Name: "d\xff", Circuit: "closed", Class: "auth"}}
+		}})
 	m.Event("job.started")
 	m.Started(store.Job{Agent: "main"}, 2*time.Second)
 	m.Hook("delivered")
@@ -273,6 +297,8 @@ func TestMetrics(t *testing.T) {
 		`troupe_job_duration_seconds_sum{agent="main"} 4`, `troupe_job_wait_seconds_sum{agent="main"} 2`,
 		`troupe_tokens_total{agent="main"} 120`, `troupe_cost_total{agent="main"} 0.25`,
 		`troupe_worker_max_parked_jobs 9`, `troupe_model_calls_total{agent="main"} 3`, `troupe_tool_calls_total{agent="main"} 2`,
+		`troupe_provider_circuit{provider="a"} 0`, `troupe_provider_circuit{provider="b"} 1`, `troupe_provider_circuit{provider="c"} 0.5`,
+		"troupe_provider_circuit{provider=\"d\uFFFD\"} 1", `troupe_model_errors_total{class="server",provider="b"} 5`, `troupe_model_errors_total{class="auth",provider="b"} 1`,
 		`troupe_webhooks_total{result="delivered"} 1`, `troupe_job_events_total{event="job.started"} 1`,
 		`troupe_actors{kind="runtime"} 1`, `troupe_messages_dropped_total 0`, `troupe_store_up 1`, `troupe_runs_stalled 4`, "go_goroutines", "process_",
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/budget"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -24,6 +25,8 @@ type MetricsOptions struct {
 	Now func() Places
 	// Servers returns the use of the MCP servers. Nil leaves it out.
 	Servers func() []ServerUse
+	// Providers returns how the providers of models stand. Nil leaves it out.
+	Providers func() []Provider
 	// Stalled returns how many runs wait until the store takes their events. Nil leaves it
 	// out.
 	Stalled func() int
@@ -34,6 +37,34 @@ type ServerUse struct {
 	Name               string
 	Instances, Waiting int
 }
+
+// Provider is how a provider of models stands.
+type Provider struct {
+	Name string
+	// Circuit is "closed", "open" or "half-open".
+	Circuit string
+	// Class says why it is away, see [llm.Class]; empty if it works. Since is since when, and Until
+	// when an open circuit lets a request through; both may be zero.
+	Class        string
+	Since, Until time.Time
+	Errors       map[string]int64 // failed requests, by class; each attempt counts
+}
+
+// Metric is the value of troupe_provider_circuit: 1 where the circuit is open, or each request is
+// refused; a half where the pause of the circuit is over, and the next request tries; 0 where it works.
+func (p *Provider) Metric() float64 {
+	switch {
+	case p.Class == "":
+		return 0
+	case p.Circuit == "half-open":
+		return 0.5
+	}
+	return 1
+}
+
+// maxProviders bounds the providers of the metrics, and of /readyz: names are those of the
+// configuration, but a program may make models as it likes.
+const maxProviders = 100
 
 // Places are the jobs that a worker has.
 type Places struct {
@@ -138,13 +169,15 @@ var (
 	droppedDesc   = prometheus.NewDesc("troupe_messages_dropped_total", "Messages to actors that had stopped.", nil, nil)
 	instancesDesc = prometheus.NewDesc("troupe_server_instances", "Processes of an MCP server that its calls are shared out to.", []string{"server"}, nil)
 	stalledDesc   = prometheus.NewDesc("troupe_runs_stalled", "Runs that wait for the store to take their events.", nil, nil)
+	circuitDesc   = prometheus.NewDesc("troupe_provider_circuit", "Whether a provider of models is away: 0 it works, 1 its circuit is open or it refuses the key, 0.5 the next request tries.", []string{"provider"}, nil)
+	errorsDesc    = prometheus.NewDesc("troupe_model_errors_total", "Requests to models that have failed, each attempt.", []string{"provider", "class"}, nil)
 	waitingDesc   = prometheus.NewDesc("troupe_server_waiting_calls", "Calls that wait for an instance of an MCP server.", []string{"server"}, nil)
 	storeDesc     = prometheus.NewDesc("troupe_store_up", "Whether the store answers.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc, stalledDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc, stalledDesc, circuitDesc, errorsDesc} {
 		ch <- d
 	}
 }
@@ -184,6 +217,18 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 		for _, srv := range s.opts.Servers() {
 			gauge(instancesDesc, float64(srv.Instances), srv.Name)
 			gauge(waitingDesc, float64(srv.Waiting), srv.Name)
+		}
+	}
+	if s.opts.Providers != nil {
+		for i, p := range s.opts.Providers() {
+			if i == maxProviders {
+				break
+			}
+			name := clip.Valid(p.Name)
+			gauge(circuitDesc, p.Metric(), name)
+			for class, n := range p.Errors {
+				counter(errorsDesc, float64(n), name, class)
+			}
 		}
 	}
 	census := s.opts.System.Census()

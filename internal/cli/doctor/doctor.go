@@ -29,7 +29,7 @@ func Command(e *env.Env) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at everything that runs need, and say how to mend what is wrong",
 		Long: `Look at the configuration, the models, the MCP servers with the era and revision they speak, the logins at them, the store, the
-disk, the clock and the folders, all at the same time, and say of each failure exactly how to mend it.
+disk, the clock and the folders, and at what waits for a provider of models that is away, all at the same time, and say of each failure exactly how to mend it.
 
 Servers are started if they may be: one that waits for your approval is shown with the command that gives it. The exit
 code is 2 if something is wrong on this computer, 6 if a model or a server cannot be reached, else 0.`,
@@ -62,7 +62,7 @@ func (d *doctor) run(ctx context.Context) []check {
 	if first[0].Status == checkFailed { // all others need it
 		return first
 	}
-	areas := []checkArea{checkState, checkStore, checkDisk, checkClock, checkModels, checkServers, checkLogins}
+	areas := []checkArea{checkState, checkStore, checkDisk, checkClock, checkModels, checkServers, checkLogins, checkOutages}
 	results := make([][]check, len(areas))
 	var all sync.WaitGroup
 	for i, area := range areas {

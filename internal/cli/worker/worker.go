@@ -38,6 +38,7 @@ type workerFlags struct {
 	concurrency int
 	parked      int
 	parkAfter   time.Duration
+	giveUp      time.Duration
 	attempts    int
 	lease       time.Duration
 	drain       time.Duration
@@ -82,6 +83,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	flags.IntVar(&f.concurrency, "concurrency", 0, "work on so many `JOBS` at once; those that wait for a human do not count (default 8)")
 	flags.IntVar(&f.parked, "max-parked", 0, "claim nothing while so many `JOBS` wait for a human; each takes about 10 KB of memory until it is parked (default 100000)")
 	flags.DurationVar(&f.parkAfter, "park-after", 0, "park a job that has waited for a human for this `TIME`: it takes no memory then, and any worker goes on with it when it is answered (default 1m)")
+	flags.DurationVar(&f.giveUp, "give-up", 0, "a job that has waited for its model's provider for this `TIME` asks in the inbox whether to go on (default 24h)")
 	flags.IntVar(&f.attempts, "attempts", 0, "give a job up after so many failures, where it does not say it (default 3)")
 	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
 	flags.DurationVar(&f.AskExpiry, "ask-expiry", 7*24*time.Hour, "decline a question of the inbox without an answer after this `TIME`")
@@ -98,13 +100,14 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 // configuration says.
 func (f *workerFlags) settle(c *config.Worker, kept *config.Store) error {
 	switch {
-	case f.concurrency < 0, f.parked < 0, f.parkAfter < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.AskExpiry <= 0:
-		return env.Usagef("--concurrency, --max-parked, --park-after, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
+	case f.concurrency < 0, f.parked < 0, f.parkAfter < 0, f.giveUp < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.AskExpiry <= 0:
+		return env.Usagef("--concurrency, --max-parked, --park-after, --give-up, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
 	case f.events != "ends" && f.events != "all" && f.events != "none":
 		return env.Usagef("--events %q: want ends, all or none", f.events)
 	}
 	f.concurrency, f.attempts = cmp.Or(f.concurrency, c.Concurrency), cmp.Or(f.attempts, c.Attempts)
 	f.parked, f.parkAfter = cmp.Or(f.parked, c.MaxParked), cmp.Or(f.parkAfter, c.ParkAfter)
+	f.giveUp = cmp.Or(f.giveUp, c.GiveUp)
 	var err error
 	if f.unknown, err = setup.UnknownPolicy(cmp.Or(f.onUnknown, c.OnUnknown)); err != nil {
 		return err
@@ -202,7 +205,7 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 		return nil, err
 	}
 	agents := slices.Collect(maps.Values(o.Agents))
-	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, ParkAfter: f.parkAfter, Lease: f.lease,
+	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, ParkAfter: f.parkAfter, GiveUp: f.giveUp, Lease: f.lease,
 		Drain: f.drain, Keep: f.keep, KeepRuns: f.keepRuns, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
 	if err != nil {
 		return nil, env.Usagef("%w", err)
@@ -210,7 +213,8 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 	d.metric = jobapi.NewMetrics(jobapi.MetricsOptions{System: o.Runtime.System(), Jobs: o.Store, Now: func() jobapi.Places {
 		s := d.worker.Counts()
 		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
-	}, Stalled: func() int { return len(o.Runtime.Stalled()) }, Servers: func() []jobapi.ServerUse { return serverUse(o) }})
+	}, Stalled: func() int { return len(o.Runtime.Stalled()) }, Servers: func() []jobapi.ServerUse { return serverUse(o) },
+		Providers: func() []jobapi.Provider { return providers(o) }})
 	if c.HookSecret.IsZero() {
 		guard = nil // a receiver could not verify our webhooks
 	} else if err := d.openHooks(c, guard); err != nil {
@@ -238,6 +242,17 @@ func serverUse(o *setup.Opened) []jobapi.ServerUse {
 	var all []jobapi.ServerUse
 	for _, s := range o.Runtime.Host().Servers() {
 		all = append(all, jobapi.ServerUse{Name: s.Name, Instances: len(s.Instances), Waiting: s.Waiting})
+	}
+	return all
+}
+
+// providers says how the providers of models stand.
+func providers(o *setup.Opened) []jobapi.Provider {
+	states, errs := o.Runtime.Providers(), o.Runtime.ModelErrors()
+	var all []jobapi.Provider
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		s := states[name]
+		all = append(all, jobapi.Provider{Name: name, Circuit: s.Circuit, Class: s.Class, Since: s.Since, Until: s.Until, Errors: errs[name]})
 	}
 	return all
 }
@@ -297,7 +312,8 @@ func listenIntake(f *workerFlags, c *config.Worker) (*intakeAddress, error) {
 func (d *daemon) listen(at *intakeAddress, guard *netguard.Guard) error {
 	in, err := jobapi.NewIntake(jobapi.IntakeOptions{Jobs: d.o.Store, Token: at.token, Guard: guard,
 		Agents: slices.Sorted(maps.Keys(d.o.Agents)), Metrics: d.metric.Handler(), Logger: d.o.Log, Ready: d.ready,
-		Added: func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
+		Providers: func() []jobapi.Provider { return providers(d.o) },
+		Added:     func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
 	if err != nil {
 		return env.Usagef("%w", err)
 	}
