@@ -15,7 +15,7 @@ func TestClass(t *testing.T) {
 	}{
 		{nil, ""},
 		{&llm.Error{Status: 401, Err: llm.ErrAuth}, "auth"},
-		{&llm.Error{Status: 429, Err: fmt.Errorf("%w: %w", llm.ErrQuota, llm.ErrRateLimit)}, "quota"},
+		{&llm.Error{Status: 429, Err: llm.ErrQuota}, "quota"},
 		{fmt.Errorf("turn 3: %w", &llm.Error{Status: 429, Err: llm.ErrRateLimit}), "rate_limit"},
 		{&llm.Error{Status: 503, Retryable: true}, "server"},
 		{&llm.Error{Message: "overloaded", Retryable: true}, "server"},

@@ -20,8 +20,19 @@ var outages = []struct {
 	{ErrStreamCut, "stream"},
 }
 
-// ofRequest are the errors that the same request would meet again.
-var ofRequest = []error{ErrContextLength, ErrNotFound, ErrUnsupported, ErrInvalidRequest, ErrBadCall, ErrBadResponse, ErrTooLarge}
+// ofRequest are the errors that the same request would meet again, with their classes.
+var ofRequest = []struct {
+	err   error
+	class string
+}{
+	{ErrContextLength, "context_length"},
+	{ErrNotFound, "not_found"},
+	{ErrUnsupported, "unsupported"},
+	{ErrInvalidRequest, "invalid_request"},
+	{ErrBadCall, "bad_call"},
+	{ErrBadResponse, "bad_response"},
+	{ErrTooLarge, "too_large"},
+}
 
 // Outage reports whether an error is the state of a model's provider and not of the request: the same request does better
 // once that has changed, however long it takes. The class is one of these:
@@ -73,8 +84,8 @@ func Outage(err error) (class string, retryAfter time.Duration, ok bool) {
 
 // outageOf is the class of an error that is an outage; empty for any other.
 func outageOf(e *Error) string {
-	for _, err := range ofRequest {
-		if errors.Is(e.Err, err) {
+	for _, o := range ofRequest {
+		if errors.Is(e.Err, o.err) {
 			return ""
 		}
 	}
@@ -87,4 +98,21 @@ func outageOf(e *Error) string {
 		return "server"
 	}
 	return ""
+}
+
+// Class names the kind of an error in a word, for logs and metrics: that of an [Outage]; else "context_length", "not_found",
+// "unsupported", "invalid_request", "bad_call", "bad_response" or "too_large"; else "other". It is empty for nil.
+func Class(err error) string {
+	if err == nil {
+		return ""
+	}
+	if class, _, ok := Outage(err); ok {
+		return class
+	}
+	for _, o := range ofRequest {
+		if errors.Is(err, o.err) {
+			return o.class
+		}
+	}
+	return "other"
 }

@@ -63,7 +63,7 @@ func (ap *approvals) has(cl *call) bool { return ap.allowed[cl.tool.Hash] >= all
 // approvalOf is the exact subject of the question whether a call of the tool as it is now may be made, and
 // its hash. Tainted says that the call may carry out private data.
 func approvalOf(cl *call, tainted bool) (json.RawMessage, string) {
-	return payloadOf(runlog.ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
+	return runlog.Payload(runlog.ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
 		Source: cl.tool.Source, Arguments: cl.args, Tainted: tainted, Again: cl.again})
 }
 

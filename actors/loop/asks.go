@@ -2,15 +2,11 @@ package loop
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -392,18 +388,4 @@ func (c *config) question(kind, id string) store.Ask {
 		id += "-" + c.Asks
 	}
 	return store.Ask{ID: id, Run: c.ID, Kind: kind, Path: c.Path, Trust: "program", Expires: store.Clock(time.Now().Add(c.AskExpiry))}
-}
-
-// payloadOf is the exact subject of a decision, and its hash.
-func payloadOf(v any) (json.RawMessage, string) {
-	raw, err := jsonx.Marshal(v)
-	if err != nil { // the arguments were found to be valid JSON before
-		return nil, ""
-	}
-	canonical, err := jsonx.Canonical(raw)
-	if err != nil {
-		canonical = raw
-	}
-	sum := sha256.Sum256(canonical)
-	return raw, "sha256:" + hex.EncodeToString(sum[:])
 }

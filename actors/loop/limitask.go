@@ -85,7 +85,7 @@ func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
 		return
 	}
 	a := &openAsk{row: l.cfg.question(runlog.AskLimit, fmt.Sprintf("%s-limit-%d", l.cfg.Nonce, l.n)), then: l.settled(of)}
-	a.row.Payload, a.row.Hash = payloadOf(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
+	a.row.Payload, a.row.Hash = runlog.Payload(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
 	a.row.Default = runlog.MoreAnswer(more)
 	if err := a.row.Check(); err != nil {
 		l.journal.Write(c, nil, before...)

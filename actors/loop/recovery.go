@@ -167,7 +167,7 @@ func (re *recovery) unknown(cl *call) []runlog.Entry {
 	was := cl.was
 	row := cl.question(re.cfg, runlog.AskOutcome, cl.nextAsk())
 	row.Server = was.Intent.Server
-	row.Payload, row.Hash = payloadOf(runlog.OutcomePayload{Server: was.Intent.Server, Tool: cl.name, Definition: was.Intent.Hash,
+	row.Payload, row.Hash = runlog.Payload(runlog.OutcomePayload{Server: was.Intent.Server, Tool: cl.name, Definition: was.Intent.Hash,
 		Arguments: was.Intent.Arguments, Key: cl.key, Sent: was.SentAt})
 	if err := row.Check(); err != nil {
 		return []runlog.Entry{re.calls.lose(cl, fmt.Sprintf("%s, and a person cannot be asked: %v", left, err))}

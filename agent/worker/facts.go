@@ -2,15 +2,12 @@ package worker
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -78,14 +75,13 @@ func (w *Worker) openOwn(ctx context.Context, j *store.Job, f *facts, why string
 	p := runlog.JobPayload{Job: j.ID, Why: why, Losses: j.Losses}
 	if out := f.state.Outage; out != nil {
 		p.Class, p.Since = out.Class, out.Since
+		if a := w.agents[j.Agent]; a != nil && len(a.Providers()) == 1 {
+			p.Provider = a.Providers()[0]
+		}
 	}
-	payload, err := jsonx.Marshal(p)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(payload)
+	payload, hash := runlog.Payload(p)
 	a := store.Ask{ID: fmt.Sprintf("%s-job%d", j.Run, f.state.Seq), Run: j.Run, Kind: agent.KindJob, Path: f.state.Started.Path,
-		Trust: "program", Payload: payload, Hash: "sha256:" + hex.EncodeToString(sum[:])}
+		Trust: "program", Payload: payload, Hash: hash}
 	opened := runlog.Entry{Time: store.Clock(time.Now()), Type: store.AskOpened, Key: a.ID, Body: &runlog.AskOpened{Ask: a}}
 	return a.ID, w.append(ctx, j, f, opened, store.Append{State: store.Waiting, Asks: []store.Ask{a}})
 }
