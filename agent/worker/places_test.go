@@ -224,8 +224,11 @@ func TestSuspectsRunAlone(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		sh.drain()
 		for _, id := range []string{"t1", "t2", "t3"} {
-			if j := want(t, s, id, store.JobWaiting); j.Owner != "" || j.Losses != 2 {
-				t.Errorf("job %q after the drain: got %+v", id, j)
+			j, err := s.Job(t.Context(), id)
+			released := j.State == store.JobWaiting && j.Owner == "" && j.Losses == 2
+			untouched := j.State == store.JobRunning && j.Losses == 1 // while a suspect is here no other is claimed
+			if err != nil || !released && !untouched {
+				t.Errorf("job %q after the drain: got %+v, %v", id, j, err)
 			}
 		}
 	})
