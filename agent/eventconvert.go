@@ -85,7 +85,7 @@ func (c *converter) Entry(e *runlog.Entry) []Event {
 		return []Event{LimitRaised{h, b.Account, b.Limit, b.By}}
 	case *runlog.RunFinished:
 		return []Event{RunFinished{Header: h, State: b.State, Error: b.Error, Result: Result{
-			RunID: c.runID, Text: b.Text, Structured: b.Structured, StopReason: StopReason(b.Stop),
+			RunID: c.runID, Text: b.Text, Structured: b.Structured, StopReason: StopReason(b.Stop), Incomplete: Incomplete(b.Incomplete),
 			Usage: Usage(b.Usage), Steps: b.Steps, ToolCalls: b.ToolCalls, Spent: Spent(b.Spent)}}}
 	}
 	return c.more(h, e)

@@ -28,9 +28,12 @@ type Result struct {
 	// without one.
 	Structured json.RawMessage `json:"structured,omitzero"`
 	StopReason StopReason      `json:"stopReason"`
-	Usage      Usage           `json:"usage"`
-	Steps      int             `json:"steps"`     // how many times the model was asked
-	ToolCalls  int             `json:"toolCalls"` // how many calls were made
+	// Incomplete says what the answer lacks, empty for a whole one. An answer that is cut or empty is
+	// no error: the run has finished.
+	Incomplete Incomplete `json:"incomplete,omitempty"`
+	Usage      Usage      `json:"usage"`
+	Steps      int        `json:"steps"`     // how many times the model was asked
+	ToolCalls  int        `json:"toolCalls"` // how many calls were made
 	// Spent is the cost of the run with all that it has started; Usage is its own.
 	Spent Spent `json:"spent,omitzero"`
 }
@@ -53,8 +56,21 @@ const (
 	StopGuard         StopReason = runlog.StopGuard     // the answer is a guard's; no error
 )
 
+// Incomplete says what an answer lacks.
+type Incomplete string
+
+// What an answer can lack. The first two are why the model's last turn has ended.
+const (
+	IncompleteLength Incomplete = runlog.IncompleteLength // the limit of output tokens cut it: the provider's, or [Config.MaxTokens]
+	IncompleteFilter Incomplete = runlog.IncompleteFilter // the provider's content filter cut it
+	IncompleteEmpty  Incomplete = runlog.IncompleteEmpty  // the model has said nothing, also when it was asked once more
+)
+
+// Why says it in a sentence for people; it is empty for a whole answer.
+func (i Incomplete) Why() string { return runlog.WhyIncomplete(string(i)) }
+
 func resultOfRun(id string, out *loop.Outcome) *Result {
-	return &Result{RunID: id, Text: out.Text, Structured: out.Structured, StopReason: StopReason(out.Stop),
+	return &Result{RunID: id, Text: out.Text, Structured: out.Structured, StopReason: StopReason(out.Stop), Incomplete: Incomplete(out.Incomplete),
 		Usage: Usage(out.Usage), Steps: out.Steps, ToolCalls: out.ToolCalls, Spent: Spent(out.Spent)}
 }
 
@@ -85,6 +101,7 @@ func marshalResult(res *Result) ([]byte, error) {
 	a.SomeText("text", res.Text)
 	a.SomeValue("structured", res.Structured)
 	a.Text("stopReason", string(res.StopReason))
+	a.SomeText("incomplete", string(res.Incomplete))
 	runlog.AppendUsage(&a, &usage)
 	a.Int("steps", int64(res.Steps))
 	a.Int("toolCalls", int64(res.ToolCalls))

@@ -25,6 +25,10 @@ const maxDepth = 16
 // run.
 const MetaRun = "dev.troupe/run"
 
+// MetaIncomplete is the key in the _meta of the result of an agent that is exposed as a tool, whose value
+// is its [Result].Incomplete. It is absent of a whole answer.
+const MetaIncomplete = "dev.troupe/incomplete"
+
 const (
 	promptSchema  = `{"type":"object","properties":{"prompt":{"type":"string","description":"what the agent is to do, with all that it has to know: it sees nothing else of this conversation"}},"required":["prompt"],"additionalProperties":false}`
 	handOffSchema = `{"type":"object","properties":{"reason":{"type":"string","description":"why the other agent is to go on"}},"additionalProperties":false}`
@@ -286,6 +290,9 @@ func childResult(a *Agent, id string, res *Result, err error) (*mcp.CallToolResu
 		out = mcp.ErrorResult("%s", text)
 	} else {
 		out.Content = mcp.Contents{mcp.Text(res.Text)}
+		if res.Incomplete != "" {
+			out.Content = append(out.Content, mcp.Text("["+res.Incomplete.Why()+"]"))
+		}
 		if len(res.Structured) > 0 && res.Structured[0] == '{' {
 			out.StructuredContent = res.Structured
 		}

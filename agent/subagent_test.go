@@ -212,6 +212,7 @@ func TestSubAgentFails(t *testing.T) {
 	}{
 		{"its model", agent.Config{Model: llmtest.Script(llmtest.Fail(errors.New("no power")))}, task("x"), "no power"},
 		{"a limit", agent.Config{Model: llmtest.Loop(call("double", in{2})), Tools: []agent.Tool{double}, Limits: agent.Limits{Steps: 2}}, task("x"), "2 steps"},
+		{"an answer that is cut", agent.Config{Model: llmtest.Script(llmtest.Say("so far").Finish(llm.FinishLength))}, task("x"), "[the answer is not complete: the limit of output tokens cut it]"},
 		{"no prompt", agent.Config{Model: llmtest.Script()}, map[string]int{"n": 1}, "do not fit the tool's schema"},
 		{"its own input", agent.Config{Model: llmtest.Script(), Input: json.RawMessage(`{"type":"object","required":["city"]}`)}, task("x"), "do not fit the tool's schema"},
 	}

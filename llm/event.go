@@ -41,7 +41,7 @@ type FinishReason string
 // The finish reasons that all clients share.
 const (
 	FinishStop          FinishReason = "stop"           // a natural end, or one of [Request.Stop]
-	FinishLength        FinishReason = "length"         // the token limit; calls that were cut are left out
+	FinishLength        FinishReason = "length"         // the token limit; calls that were cut are [Finish.Cut]
 	FinishToolCalls     FinishReason = "tool_calls"     // there is at least one [ToolCall]
 	FinishContentFilter FinishReason = "content_filter" // the provider withheld the rest
 	FinishRefusal       FinishReason = "refusal"        // the model refused; the text says why
@@ -53,6 +53,10 @@ type Finish struct {
 	Reason FinishReason
 	// Model is the name the server gave, or else the one that was asked for.
 	Model string
+	// Cut are the calls that the end of the turn has cut, by its token limit or a filter, with
+	// what there is of their arguments: it need not be JSON, and there may be more of it. They
+	// must not be made. Nil is none.
+	Cut []ToolCall
 }
 
 func (TextDelta) event()     {}

@@ -28,6 +28,8 @@ type Response struct {
 	Usage    Usage
 	// Model is the name the server gave.
 	Model string
+	// Cut are the calls that the end of the turn has cut, see [Finish]. They are not in Content.
+	Cut []ToolCall
 }
 
 // Text returns the text of the answer without its calls.
@@ -158,7 +160,10 @@ func (c *Collector) Add(ev Event) error {
 	case Usage:
 		c.resp.Usage = ev
 	case Finish:
-		c.resp.Finish, c.resp.Model, c.finished = ev.Reason, ev.Model, true
+		for _, call := range ev.Cut {
+			c.bytes += len(call.Name) + len(call.Arguments)
+		}
+		c.resp.Finish, c.resp.Model, c.resp.Cut, c.finished = ev.Reason, ev.Model, ev.Cut, true
 	}
 	if c.text.len()+c.thinking.len() > maxResponse {
 		return ErrTooLarge

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -18,6 +19,8 @@ type answerCheck struct {
 	*parts
 	repeated runlog.Repeats
 	redos    int // answers that were not of the form that was asked for
+	empties  int // empty answers after which the model was asked again
+	cuts     int // turns in a row that ended in the middle of a call
 	refusals int // how often guards had the model answer again
 	handOffs int // how often the run went to another agent
 }
@@ -56,12 +59,32 @@ func (ac *answerCheck) check(c *actors.Context) {
 		ac.again(c, refused)
 		return
 	}
+	if cfg.Check == nil && strings.TrimSpace(text) == "" && ac.empty(c) {
+		return
+	}
 	if cfg.Check == nil && !guard.Final.Guarded(cfg.Guards) {
 		ac.answered(c, nil)
 		return
 	}
 	actors.Await(c, func(ctx context.Context) (decided, error) { return checkAnswer(ctx, cfg, t.n, text) },
 		func(d decided, err error) any { d.turn, d.err = t, err; return d })
+}
+
+// empty has the model answer again, once in a run, after it has said nothing. It reports whether it does:
+// the last turn that the run has room for is not followed by another, and one that a limit of the run has
+// left no room to say anything is [limits.cutShort]'s.
+func (ac *answerCheck) empty(c *actors.Context) bool {
+	t, left := ac.turn, ac.h.spend.Account().Left()
+	if ac.empties > 0 || left.Steps == 0 || left.ModelCalls == 0 || t.spend != nil && t.spend.ClampedBy() != nil {
+		return false
+	}
+	ac.empties++
+	text := "Your answer is empty. Answer."
+	if finish := t.resp.Finish; runlog.Cut(finish) {
+		text = "Your answer is empty: " + runlog.CutBy(finish) + " cut it before its first word. Answer, and say less."
+	}
+	ac.retry(c, runlog.AddedEmpty, text)
+	return true
 }
 
 // checked goes on with an answer that fits.
@@ -85,12 +108,20 @@ func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 	if ac.limits.cutShort(c) {
 		return
 	}
-	if ac.redos++; ac.redos > maxRedos || ac.turn.resp.Finish == llm.FinishLength {
+	finish := ac.turn.resp.Finish
+	cut := runlog.Cut(finish)
+	if ac.redos++; ac.redos > maxRedos || cut && ac.redos > 1 { // the next one would be cut too
+		if cut {
+			wrong = fmt.Errorf("%s cut it: %w", runlog.CutBy(finish), wrong)
+		}
 		ac.run.failed(c, fmt.Errorf("the answer is not what was asked for: %w", wrong))
 		return
 	}
-	ac.retry(c, runlog.AddedRedo, "That is not an answer of the form that was asked for: "+clip.Short(wrong.Error())+
-		"\nAnswer again, with nothing but the JSON.")
+	text := "That is not an answer of the form that was asked for: " + clip.Short(wrong.Error()) + "\nAnswer again, with nothing but the JSON."
+	if cut {
+		text = "That answer is not whole: " + runlog.CutBy(finish) + " cut it.\nAnswer again, with nothing but the JSON, and make it shorter."
+	}
+	ac.retry(c, runlog.AddedRedo, text)
 }
 
 // again has the model answer once more, with the reason.
@@ -125,6 +156,7 @@ func (ac *answerCheck) answered(c *actors.Context, structured json.RawMessage) {
 		return
 	}
 	out := Outcome{State: store.Finished, Stop: string(resp.Finish), Text: resp.Text(), Structured: structured}
+	out.Incomplete = runlog.Incomplete(resp.Finish, out.Text, structured)
 	if ac.turn.text != nil {
 		out.Text = *ac.turn.text
 	}
@@ -138,6 +170,12 @@ func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error)
 		if err := ac.refuse(t.guards.Refused); err != nil {
 			return nil, err
 		}
+	}
+	if ac.cuts++; !runlog.CutCall(t.resp.Finish, t.spoilt) {
+		ac.cuts = 0
+	}
+	if ac.cuts > maxRedos {
+		return nil, fmt.Errorf("%s cut the model's answer %d times in a row, each time in the middle of a call, which was not made", runlog.CutBy(t.resp.Finish), ac.cuts)
 	}
 	var entries []runlog.Entry
 	transfers := 0

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // rule decides on one call. What is wrong with it is told so that the model can do
@@ -22,6 +23,8 @@ func rule(ctx context.Context, cfg *config, tools map[string]*Tool, i int, cl *c
 		return ruling{refusal: fmt.Sprintf("not called: one turn may ask for %d calls at the most", maxCalls)}
 	case cl.tool == nil:
 		return ruling{refusal: fmt.Sprintf("there is no tool %q. The tools are: %s", clip.Text(cl.name, 100), names(tools))}
+	case slices.Contains(cl.turn.spoilt, cl.id) && runlog.Cut(cl.turn.resp.Finish):
+		return ruling{refusal: "not called: " + runlog.CutBy(cl.turn.resp.Finish) + " cut your answer in the middle of this call. Write the call again and make it shorter, or make several smaller calls of it, one after the other"}
 	case slices.Contains(cl.turn.spoilt, cl.id):
 		return ruling{refusal: "not called: the arguments are not one valid JSON object"}
 	case cl.turn.guards.Refused != "":

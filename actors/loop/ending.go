@@ -23,7 +23,7 @@ import (
 
 // ending is the event that says how the run ends.
 func (o *Outcome) ending() runlog.Entry {
-	b := &runlog.RunEnding{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured, Unknown: errors.Is(o.Err, ErrOutcomeUnknown)}
+	b := &runlog.RunEnding{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured, Incomplete: o.Incomplete, Unknown: errors.Is(o.Err, ErrOutcomeUnknown)}
 	if o.Err != nil {
 		b.Error = clip.Short(o.Err.Error())
 	}
@@ -38,7 +38,7 @@ func (o *Outcome) ending() runlog.Entry {
 
 // endsAs is the outcome of a run whose end was decided before its process ended.
 func endsAs(b *runlog.RunEnding) Outcome {
-	return Outcome{State: b.State, Stop: b.Stop, Text: b.Text, Structured: b.Structured, Err: errorOf(b)}
+	return Outcome{State: b.State, Stop: b.Stop, Text: b.Text, Structured: b.Structured, Incomplete: b.Incomplete, Err: errorOf(b)}
 }
 
 // errorOf is the error of an end, of the type that it had where that can be told.

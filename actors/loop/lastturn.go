@@ -77,9 +77,10 @@ func (l *lastTurn) look(c *actors.Context) {
 // ends ends the run with the last answer.
 func (l *lastTurn) ends(c *actors.Context, m concluded) {
 	out := Outcome{State: store.Limited, Stop: runlog.StopLimit, Text: m.turn.resp.Text(), Structured: m.structured, Err: l.limit}
+	out.Incomplete = runlog.Incomplete(m.turn.resp.Finish, out.Text, out.Structured)
 	switch {
 	case m.err != nil || m.guards.Stop != nil || m.guards.Refused != "":
-		out.Text, out.Structured = "", nil
+		out.Text, out.Structured, out.Incomplete = "", nil, ""
 	case m.text != nil:
 		out.Text = *m.text
 	}

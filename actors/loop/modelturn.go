@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
@@ -15,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -161,7 +163,12 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	usage := t.spend.Settle()
 	mute := t.answers && transcript.WithoutCalls(resp) && resp.Text() == ""
 	seen := t.asks.guarded || r.cfg.Trace != nil // by code of the program
+	whole := len(resp.Content)
+	if !t.answers && t.spend.ClampedBy() == nil { // else the run ends here, or wraps up
+		resp.Content = withCut(resp)
+	}
 	resp.Content, t.spoilt = r.talk.InOrder(t.n, resp.Content, seen)
+	t.spoilt = alsoCut(t.spoilt, resp.Content[whole:])
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
 	var room [1]runlog.Entry // of most answers, on the stack
@@ -179,6 +186,29 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	default:
 		r.decide(c)
 	}
+}
+
+// withCut returns what a model has said with the calls that its end has cut: the model reads as their
+// results that they were not made.
+func withCut(resp *llm.Response) mcp.Contents {
+	content := resp.Content
+	if len(resp.Cut) > 0 {
+		content = slices.Clip(content)
+	}
+	for _, cut := range resp.Cut {
+		content = append(content, &mcp.ToolUseContent{ID: cut.ID, Name: cut.Name, Input: cut.Arguments})
+	}
+	return content
+}
+
+// alsoCut adds the IDs of calls that were cut to those of calls that are not made.
+func alsoCut(spoilt []string, cut mcp.Contents) []string {
+	for _, c := range cut {
+		if use, ok := c.(*mcp.ToolUseContent); ok && !slices.Contains(spoilt, use.ID) {
+			spoilt = append(spoilt, use.ID)
+		}
+	}
+	return spoilt
 }
 
 // lostTurn ends the run after a turn that has no answer, or leaves it. Billed says that the last attempt may cost.

@@ -21,6 +21,7 @@ type Outcome struct {
 	Stop       string
 	Text       string
 	Structured json.RawMessage // what [Config.Check] made of the text
+	Incomplete string          // what the answer lacks, as in [runlog.RunFinished]
 	Usage      runlog.Usage
 	Steps      int // turns begun
 	ToolCalls  int
@@ -45,7 +46,7 @@ func finished(out *Outcome) runlog.Entry {
 
 // Finished returns the body of the run's last event.
 func (o *Outcome) Finished() *runlog.RunFinished {
-	body := &runlog.RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured,
+	body := &runlog.RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured, Incomplete: o.Incomplete,
 		Usage: o.Usage, Steps: o.Steps, ToolCalls: o.ToolCalls, Spent: o.Spent}
 	if o.Err != nil {
 		body.Error = clip.Short(o.Err.Error())

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -170,7 +171,7 @@ func resumeAtEveryBoundary(t *testing.T) {
 		}
 		return llmtest.Calls(calls...)
 	}
-	say := llmtest.Say("done")
+	say, cut := llmtest.Say("done"), llmtest.Call("write", `{"a":`).Finish(llm.FinishLength)
 	tests := []struct {
 		name   string
 		model  []llmtest.Turn
@@ -197,6 +198,10 @@ func resumeAtEveryBoundary(t *testing.T) {
 				return guard.Result{}
 			}}}
 		}},
+		{"an empty answer", []llmtest.Turn{call("write"), llmtest.Turn{}, call("write"), say}, nil},
+		{"nothing but empty answers", []llmtest.Turn{call("write"), llmtest.Turn{}, llmtest.Turn{}}, nil},
+		{"a call that was cut", []llmtest.Turn{llmtest.Join(llmtest.Call("write", nil), llmtest.Call("write", `{"a":`)).Finish(llm.FinishLength), say}, nil},
+		{"calls that are cut again and again", []llmtest.Turn{cut, cut, cut}, nil},
 		{"more steps", []llmtest.Turn{call("write"), call("ask"), say}, func(c *loop.Config) {
 			c.Limits.Steps, c.Limits.OnLimit = 1, runlog.LimitAsk
 		}},

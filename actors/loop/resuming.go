@@ -36,6 +36,7 @@ type resuming struct {
 // begin writes that the run goes on.
 func (rs *resuming) begin(c *actors.Context) {
 	s := rs.from.State
+	rs.check.empties, rs.check.cuts = s.Empties, s.Cuts
 	rs.check.repeated, rs.check.redos, rs.check.refusals, rs.check.handOffs = s.Repeats, s.Redos, s.Refusals, len(s.HandOffs)
 	rs.calls.seen, rs.away = s.Seen, s.Outage
 	rs.recovery = &recovery{parts: rs.parts, policy: rs.from.Unknown, decidedAway: rs.from.Decided}

@@ -237,7 +237,7 @@ func validTurn(v *guard.Turn) error {
 // withhold takes out of a refused answer all but its calls.
 func withhold(resp *llm.Response) *llm.Response {
 	out := *resp
-	out.Thinking, out.Content = "", mcp.Contents{mcp.Text("[withheld by a guard]")}
+	out.Thinking, out.Cut, out.Content = "", nil, mcp.Contents{mcp.Text("[withheld by a guard]")}
 	for _, call := range resp.Calls() {
 		out.Content = append(out.Content, call)
 	}

@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,7 +95,7 @@ func lineOf(ev agent.Event) string {
 	case agent.LimitRaised:
 		return fmt.Sprintf("limit: %s raised by %s", ev.Limit, ev.By)
 	case agent.RunFinished:
-		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", ev.State, ev.Result.StopReason, oneLine(ev.Error)))
+		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", ev.State, cmp.Or(string(ev.Result.Incomplete), string(ev.Result.StopReason)), oneLine(ev.Error)))
 	}
 	return ""
 }

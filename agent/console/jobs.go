@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -162,6 +163,7 @@ type jobPage struct {
 	jobLine
 	Input    string
 	Answer   string
+	Lacks    string          // what the answer does; empty for a whole one
 	Attempts []runLine       // the newest first
 	Effects  *jobapi.Effects // calls that an attempt from the start may make again; nil where there is none to come
 	Repeats  []jobapi.EffectCount
@@ -201,9 +203,10 @@ func (c jobPages) showJob(v *visit, j *store.Job, wrong string) error {
 	var result struct {
 		Text       string      `json:"text"`
 		Structured jsonx.Value `json:"structured"`
+		Incomplete string      `json:"incomplete"`
 	}
 	if len(j.Result) > 0 && jsonx.Unmarshal(j.Result, &result) == nil {
-		p.Answer = cmp.Or(result.Text, indent(json.RawMessage(result.Structured)))
+		p.Answer, p.Lacks = cmp.Or(result.Text, indent(json.RawMessage(result.Structured))), runlog.WhyIncomplete(result.Incomplete)
 	}
 	for n := j.Attempts; n > max(0, j.Attempts-maxAttempts); n-- {
 		run, err := s.Run(ctx, j.RunID(n))

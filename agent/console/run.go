@@ -29,6 +29,7 @@ const (
 type runPage struct {
 	runLine
 	Prompt, Answer, Error string
+	Lacks                 string // what the answer does; empty for a whole one
 	Model                 string
 	Usage                 runlog.Usage
 	Cost                  llm.Money
@@ -167,7 +168,7 @@ func (p *runPage) say(s *runlog.State) {
 		p.Prompt = b.Input[len(b.Input)-1].Content.Text()
 	}
 	if end := s.Finished; end != nil {
-		p.Answer, p.Error, p.Cost = end.Text, end.Error, end.Spent.Cost
+		p.Answer, p.Lacks, p.Error, p.Cost = end.Text, runlog.WhyIncomplete(end.Incomplete), end.Error, end.Spent.Cost
 		if p.Answer == "" {
 			p.Answer = indent(end.Structured)
 		}

@@ -151,6 +151,31 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// The page of a run, and that of a job, say what an answer lacks that is not whole.
+func TestIncompleteAnswer(t *testing.T) {
+	d := newDesk(t, nil)
+	end := runlog.Entry{Type: store.RunFinished, Body: &runlog.RunFinished{State: store.Finished, Stop: "length", Incomplete: runlog.IncompleteLength, Text: "so far"}}
+	record(t, d.store, store.Run{ID: "cut", Agent: "clerk"}, append(plain("m", "x", "s", "t", "done", 0), end)...)
+	if _, page := d.get(d.browser, "/runs/cut"); !strings.Contains(page, "so far") || !strings.Contains(page, "the limit of output tokens cut it") {
+		t.Errorf("the run's page does not say that its answer was cut:\n%s", page)
+	}
+	ctx := t.Context()
+	if _, err := d.store.AddJob(ctx, store.Job{ID: "j", Agent: "clerk", Prompt: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := d.store.ClaimJobs(ctx, "w", 1, time.Hour, []string{"clerk"})
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("ClaimJobs: got %v, %v", claimed, err)
+	}
+	done := store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: claimed[0].Epoch}, Owner: "w", State: store.JobDone, Result: []byte(`{"runId":"r","stopReason":"stop","incomplete":"empty"}`)}
+	if _, err := d.store.UpdateJob(ctx, done); err != nil {
+		t.Fatal(err)
+	}
+	if _, page := d.get(d.browser, "/jobs/j"); !strings.Contains(page, "the answer is empty") {
+		t.Errorf("the job's page does not say that its answer is empty:\n%s", page)
+	}
+}
+
 // BenchmarkRuns loads pages of a store of 10,000 runs.
 func BenchmarkRuns(b *testing.B) {
 	s, err := sqlite.Open(filepath.Join(b.TempDir(), "troupe.db"), &sqlite.Options{Synchronous: sqlite.Normal})

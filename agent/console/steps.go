@@ -128,8 +128,8 @@ func (s *steps) begin(st *step, e *runlog.Entry) {
 		st.Kind, st.Name, st.Mark, st.Ask = "ask", "Question", "open", b.Ask.ID
 		s.calls["ask "+e.Key] = st
 	case *runlog.RunFinished:
-		st.Kind, st.Name, st.Brief, st.Said = "end", "End", string(b.State)+", "+b.Stop, bounded(b.Error)
-		if b.State != store.Finished {
+		st.Kind, st.Name, st.Brief, st.Said = "end", "End", string(b.State)+", "+cmp.Or(b.Incomplete, b.Stop), bounded(b.Error)
+		if b.State != store.Finished || b.Incomplete != "" {
 			st.Mark = "bad"
 		}
 	case *runlog.HistoryCut:

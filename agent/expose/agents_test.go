@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -391,6 +392,38 @@ func TestStructured(t *testing.T) {
 	}
 	if got := string(res.StructuredContent); got != `{"sum":5}` || text(res.Content) != got {
 		t.Errorf("the result: got %s and %q, want {\"sum\":5}", got, text(res.Content))
+	}
+}
+
+// A client reads that an answer is not whole.
+func TestIncomplete(t *testing.T) {
+	rt, err := agent.Open(t.Context(), &agent.Options{Model: llmtest.Script(llmtest.Say("so far").Finish(llm.FinishLength), llmtest.Say("whole")), Logger: logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	teller, err := rt.Agent("teller", &agent.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ef, err := expose.New(rt, &expose.Options{Agents: []*agent.Agent{teller}, Logger: logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ef.Close()
+	u := (&front{Front: ef, rt: rt}).dial(t, "pipe", "2025-11-25", nil)
+	for _, want := range []string{"so far[the answer is not complete: the limit of output tokens cut it]", "whole"} {
+		res, err := u.CallTool(t.Context(), "teller", json.RawMessage(`{"prompt":"Tell."}`), nil)
+		if err != nil || res.IsError {
+			t.Fatalf("CallTool: got %v, %v", res, err)
+		}
+		got, lacks := "", ""
+		for _, c := range res.Content {
+			got += c.(*mcp.TextContent).Text
+		}
+		if _, err := res.Meta.Get(agent.MetaIncomplete, &lacks); err != nil || got != want || (lacks == string(agent.IncompleteLength)) != (want != "whole") {
+			t.Errorf("got %q, and %q in _meta, %v, want %q", got, lacks, err, want)
+		}
 	}
 }
 

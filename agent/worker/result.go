@@ -15,7 +15,7 @@ func resultOf(id string, end *runlog.RunFinished) json.RawMessage {
 	if end == nil {
 		return nil
 	}
-	return hooks.Encode(&agent.Result{RunID: id, Text: end.Text, Structured: end.Structured, StopReason: agent.StopReason(end.Stop),
+	return hooks.Encode(&agent.Result{RunID: id, Text: end.Text, Structured: end.Structured, StopReason: agent.StopReason(end.Stop), Incomplete: agent.Incomplete(end.Incomplete),
 		Usage: agent.Usage(end.Usage), Steps: end.Steps, ToolCalls: end.ToolCalls, Spent: agent.Spent(end.Spent)})
 }
 

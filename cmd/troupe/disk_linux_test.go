@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +63,61 @@ func TestFullDisk(t *testing.T) {
 	}
 	if out := h.run("runs", "ls", "--store", db); out.code != 0 || !strings.Contains(out.stdout, "finished") {
 		t.Errorf("runs ls: exited with %d\n%s%s", out.code, out.stdout, out.stderr)
+	}
+}
+
+// TestWorkerStartsOnAFullDisk: a worker waits for room as one does that runs, says so once and at /readyz, and
+// goes on by itself; until then it ends at SIGTERM.
+func TestWorkerStartsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "2m")
+	h := newHome(t)
+	h.plays("openai", llmtest.NewServer(llmtest.Say("Fine.")).Loop())
+	h.env = append(h.env, "TROUPE_WORKER_TOKEN=a-token-of-enough-bytes")
+	db := filepath.Join(disk, "troupe.db")
+	h.must("jobs", "add", "--store", db, "--id", "waits", "How are you?")
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ready := func() string {
+		resp, err := http.Get("http://" + address + "/readyz")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		out, err := io.ReadAll(resp.Body)
+		return fmt.Sprint(resp.StatusCode, " ", string(out), err)
+	}
+	for _, name := range []string{"troupe.db", filepath.Join("new", "troupe.db")} {
+		fill(t, disk)
+		w := h.start("worker", "--store", filepath.Join(disk, name), "--http", address)
+		waitFor(t, "the worker to wait", func() bool { return strings.Contains(ready(), "503") && strings.Contains(ready(), "which is full") })
+		if err := w.Process.Signal(unix.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := w.end(); code != 0 || strings.Count(w.stderr.String(), "the worker waits for its store") != 1 {
+			t.Errorf("%s, after SIGTERM: got %d, want 0 and one warning\n%s", name, code, w.stderr.String())
+		}
+	}
+	w := h.start("worker", "--store", db, "--http", address)
+	waitFor(t, "the worker to wait", func() bool { return strings.Contains(ready(), "which is full") })
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	w.job("job.ended")
+	if got := ready(); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("readyz: got %s, want 200", got)
+	}
+	if err := w.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.end(); code != 0 {
+		t.Errorf("after SIGTERM: got %d, want 0\n%s", code, w.stderr.String())
 	}
 }
 

@@ -116,6 +116,7 @@ func exitCodesTopic() *cobra.Command {
     5  a policy denied it
     6  a model or an MCP server cannot be reached
     7  a person has to log in at an MCP server first: troupe mcp login
+    8  the run has an answer that is cut, by the limit of output tokens or by the provider's content filter, or that is empty
   124  the time of --timeout was over
   130  SIGINT
   143  SIGTERM`,

@@ -183,6 +183,7 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 //	results           an answer that repeats the results of all tools
 //	wait DURATION     say nothing for so long
 //	status CODE       an error answer
+//	finish REASON     the reason with which the turn ends, in a server's words; joined to one it sets that one's
 //	said              an answer that says how many messages there were before the last, and
 //	                  repeats that one if it begins with a slash
 func parseTurns(text string) ([]llmtest.Turn, error) {
@@ -228,6 +229,8 @@ func parseTurn(row string) (llmtest.Turn, error) {
 	case "wait":
 		d, err := time.ParseDuration(rest)
 		return llmtest.Slow(d), err
+	case "finish":
+		return llmtest.Turn{}.Finish(llm.FinishReason(rest)), nil
 	case "status":
 		code, err := strconv.Atoi(rest)
 		return llmtest.Reply(code, `{"error":{"message":"scripted"}}`), err

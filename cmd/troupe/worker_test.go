@@ -248,6 +248,10 @@ func TestWorkerOverHTTP(t *testing.T) {
 	if err := secret.Verify(d.header, d.body, time.Now()); err != nil || !strings.Contains(string(d.body), `"type":"job.done"`) {
 		t.Errorf("the webhook: got %s, %v", d.body, err)
 	}
+	if code, out := do("POST", "/v1/jobs", `{"id":"j2","prompt":"Count.","agent":"another"}`); code != http.StatusCreated || !strings.Contains(out, `"state":"queued"`) ||
+		!strings.Contains(out, `no running worker of yours has the agent \"another\" (they have main). The job stays queued`) {
+		t.Errorf("POST for an agent that only another worker may have: got %d %s, want the job and a warning", code, out)
+	}
 	if code, out := do("GET", "/metrics", ""); code != http.StatusOK || !strings.Contains(out, `troupe_jobs_ended_total{agent="main",state="done"} 1`) {
 		t.Errorf("the metrics: got %d, without the job", code)
 	}

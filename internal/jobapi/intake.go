@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,8 +26,9 @@ type IntakeOptions struct {
 	// Token is the bearer token of clients. It is never empty: a client that may queue a job
 	// may do all that the agents may.
 	Token string
-	// Agents are the names that jobs may have. Nil takes all: another worker may have them.
-	Agents []string
+	// Warning returns what the client is told of a job that is queued all the same, such as that no
+	// worker is known that has its agent; "" is nothing. Nil warns of nothing.
+	Warning func(context.Context, *store.Job) string
 	// Guard checks the URLs of webhooks. Nil refuses jobs with one.
 	Guard *netguard.Guard
 	// Added is called after a job was queued, and Cancelled after the cancellation of one was
@@ -69,9 +69,7 @@ func NewIntake(o IntakeOptions) (*Intake, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	in := &Intake{opts: o, token: bearer.New(o.Token)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
-	})
+	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("GET /readyz", in.ready)
 	mux.HandleFunc("POST /v1/jobs", in.authorized(in.add))
 	mux.HandleFunc("GET /v1/jobs", in.authorized(in.list))
@@ -173,11 +171,7 @@ func (in *Intake) add(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	j, err := req.Job(in.opts.Guard)
-	switch {
-	case in.opts.Agents != nil && !slices.Contains(in.opts.Agents, j.Agent):
-		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("there is no agent %.60q; there are %s", j.Agent, strings.Join(in.opts.Agents, ", ")))
-		return
-	case err != nil:
+	if err != nil {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
@@ -198,7 +192,13 @@ func (in *Intake) add(w http.ResponseWriter, r *http.Request) {
 	if in.opts.Added != nil {
 		in.opts.Added(j)
 	}
-	in.answer(w, http.StatusCreated, j)
+	shown := Show(j)
+	if in.opts.Warning != nil {
+		if shown.Warning = in.opts.Warning(r.Context(), &j); shown.Warning != "" {
+			in.opts.Logger.Warn("a job was queued", "job", j.ID, "agent", j.Agent, "warning", shown.Warning)
+		}
+	}
+	answerJob(w, http.StatusCreated, shown)
 }
 
 // read reads the body of a job; if that fails it answers the request.
@@ -338,8 +338,32 @@ func (in *Intake) cancel(w http.ResponseWriter, r *http.Request) {
 }
 
 func (in *Intake) answer(w http.ResponseWriter, status int, j store.Job) {
+	answerJob(w, status, Show(j))
+}
+
+func answerJob(w http.ResponseWriter, status int, j Job) {
 	w.Header().Set("Location", "/v1/jobs/"+j.ID)
-	writeJSON(w, status, "application/json", Show(j))
+	writeJSON(w, status, "application/json", j)
+}
+
+// Starting answers in place of an [Intake] until the worker has started: /healthz that it lives, /readyz why
+// it takes no jobs yet, and all else that it is to be asked later.
+func Starting(why func(context.Context) error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthy)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		text := "the worker is starting"
+		if r.URL.Path == "/readyz" {
+			text = why(r.Context()).Error()
+		}
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, text)
+	})
+	return mux
+}
+
+func healthy(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
 }
 
 // failed answers an error of the store.

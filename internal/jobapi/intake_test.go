@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +31,7 @@ type web struct {
 func newWeb(t *testing.T, change func(*jobapi.IntakeOptions)) *web {
 	t.Helper()
 	w := &web{t: t, store: memstore.New(nil)}
-	o := jobapi.IntakeOptions{Jobs: w.store, Token: token, Agents: []string{"main", "reader"}, Guard: newGuard(t),
+	o := jobapi.IntakeOptions{Jobs: w.store, Token: token, Guard: newGuard(t),
 		Added: func(j store.Job) { w.added = append(w.added, j) }}
 	if change != nil {
 		change(&o)
@@ -129,6 +130,41 @@ func TestIntake(t *testing.T) {
 	w.job(http.StatusOK, "GET", "/v1/jobs/"+j.ID+"?wait=1h", "")
 }
 
+// A job of an agent that another worker may have is queued; the client is told that it is not known here.
+func TestAgentsElsewhere(t *testing.T) {
+	w := newWeb(t, func(o *jobapi.IntakeOptions) {
+		o.Warning = func(_ context.Context, j *store.Job) string {
+			if j.Agent == "main" {
+				return ""
+			}
+			return "no worker has the agent " + j.Agent
+		}
+	})
+	j := w.job(http.StatusCreated, "POST", "/v1/jobs", `{"id":"j1","prompt":"x","agent":"elsewhere"}`)
+	if j.State != store.JobQueued || j.Warning != "no worker has the agent elsewhere" || len(w.added) != 1 {
+		t.Errorf("got %+v, want it queued, with a warning", j)
+	}
+	if got := w.job(http.StatusOK, "GET", "/v1/jobs/j1", ""); got.Warning != "" || got.Agent != "elsewhere" {
+		t.Errorf("GET: got %+v, want it without the warning", got)
+	}
+	if j := w.job(http.StatusCreated, "POST", "/v1/jobs", `{"prompt":"x"}`); j.Warning != "" {
+		t.Errorf("of an agent that is known: got the warning %q", j.Warning)
+	}
+}
+
+// Until a worker has started it says that it lives, and why it takes no jobs.
+func TestStarting(t *testing.T) {
+	h := jobapi.Starting(func(context.Context) error { return errors.New("it waits for its store") })
+	for path, want := range map[string]string{"/healthz": "200 ok", "/readyz": "503 it waits for its store", "/v1/jobs": "503 starting", "/metrics": "503 starting"} {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+		code, says, _ := strings.Cut(want, " ")
+		if fmt.Sprint(rec.Code) != code || !strings.Contains(rec.Body.String(), says) {
+			t.Errorf("GET %s: got %d %s, want %s", path, rec.Code, rec.Body, want)
+		}
+	}
+}
+
 // A job that is handed in again is there once; a key for something else is refused.
 func TestIdempotency(t *testing.T) {
 	w := newWeb(t, nil)
@@ -183,7 +219,7 @@ func TestHostileRequests(t *testing.T) {
 	post(http.StatusBadRequest, "not as expected", `[1]`)
 	post(http.StatusBadRequest, "not as expected", `{"prompt":"x"}{"prompt":"y"}`)
 	post(http.StatusUnprocessableEntity, "no prompt", `{}`)
-	post(http.StatusUnprocessableEntity, "no agent", `{"prompt":"x","agent":"root"}`)
+	post(http.StatusUnprocessableEntity, "agent", `{"prompt":"x","agent":"`+strings.Repeat("a", 5000)+`"}`)
 	post(http.StatusUnprocessableEntity, "timeout", `{"prompt":"x","timeout":"-1s"}`)
 	post(http.StatusUnprocessableEntity, "id: want letters", `{"prompt":"x","id":"../../etc"}`)
 	post(http.StatusUnprocessableEntity, "MaxAttempts", `{"prompt":"x","maxAttempts":-1}`)

@@ -137,8 +137,9 @@ type Job struct {
 	Hook        string          `json:"hook,omitempty"`
 	Created     time.Time       `json:"created"`
 	Updated     time.Time       `json:"updated"`
-	Worker      string          `json:"worker,omitempty"` // that has it
-	Lease       time.Time       `json:"lease,omitzero"`   // when its lease expires
+	Worker      string          `json:"worker,omitempty"`  // that has it
+	Lease       time.Time       `json:"lease,omitzero"`    // when its lease expires
+	Warning     string          `json:"warning,omitempty"` // of the answer to POST /v1/jobs: why it may stay queued
 }
 
 // Show returns the JSON of a job.

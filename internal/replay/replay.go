@@ -344,13 +344,19 @@ func (m *model) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error
 			return
 		}
 		calls := 0
+		var cut []llm.ToolCall
 		for _, c := range turn.Message.Content {
 			var ev llm.Event
 			switch c := c.(type) {
 			case *mcp.TextContent:
 				ev = llm.TextDelta{Text: c.Text}
 			case *mcp.ToolUseContent:
-				ev = llm.ToolCall{Index: calls, ID: c.ID, Name: c.Name, Arguments: c.Input}
+				call := llm.ToolCall{Index: calls, ID: c.ID, Name: c.Name, Arguments: c.Input}
+				if slices.Contains(turn.Spoilt, c.ID) && runlog.Cut(turn.Finish) {
+					cut = append(cut, call)
+					continue
+				}
+				ev = call
 				calls++
 			default:
 				continue
@@ -360,7 +366,7 @@ func (m *model) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error
 			}
 		}
 		if yield(llm.Usage{Input: turn.Usage.Input, Output: turn.Usage.Output, Estimated: turn.Usage.Estimated}, nil) {
-			yield(llm.Finish{Reason: turn.Finish, Model: turn.Model}, nil)
+			yield(llm.Finish{Reason: turn.Finish, Model: turn.Model, Cut: cut}, nil)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (s *steps) add(e *runlog.Entry) {
 	case *runlog.AskSettled:
 		s.result(e.Key, "question %s: %s", s.asked[e.Key], strings.TrimSpace(string(b.Status)+" "+b.Reason))
 	case *runlog.RunFinished:
-		s.say("%s (%s): %s", b.State, b.Stop, cmp.Or(b.Error, b.Text))
+		s.say("%s (%s): %s", b.State, cmp.Or(b.Incomplete, b.Stop), cmp.Or(b.Error, b.Text))
 	default:
 		s.between(e)
 	}

@@ -54,6 +54,7 @@ type (
 		Stop       string          `json:"stop"`
 		Text       string          `json:"text,omitempty"`
 		Structured json.RawMessage `json:"structured,omitzero"`
+		Incomplete string          `json:"incomplete,omitempty"`
 		Error      string          `json:"error,omitempty"`
 		// The error is that of a limit, of a guard that has stopped the run, or of a call of unknown outcome at which it was to end.
 		Limit   *LimitReached `json:"limit,omitzero"`
@@ -110,7 +111,7 @@ type (
 		Attempts int              `json:"attempts,omitzero"` // requests to the model; zero is one
 		Model    string           `json:"model,omitempty"`
 		Chosen   *Chosen          `json:"chosen,omitzero"` // by a router; nil where there was nothing to choose
-		// Spoilt are the IDs of the calls whose arguments were no JSON object.
+		// Spoilt are the IDs of the calls whose arguments were no JSON object, or that were cut.
 		Spoilt []string `json:"spoilt,omitempty"`
 	}
 	// ModelFailed is the body of model.failed. A journal written by an earlier version has
@@ -217,6 +218,7 @@ type (
 		Stop       string          `json:"stop"`
 		Text       string          `json:"text,omitempty"`
 		Structured json.RawMessage `json:"structured,omitzero"`
+		Incomplete string          `json:"incomplete,omitempty"` // what the answer lacks: see [Incomplete]
 		Error      string          `json:"error,omitempty"`
 		Usage      Usage           `json:"usage"`
 		Steps      int             `json:"steps"`

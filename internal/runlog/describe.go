@@ -38,7 +38,14 @@ func Describe(e *Entry, tools map[string]string) string {
 			}
 		}
 		if len(calls) > 0 {
-			return fmt.Sprintf("turn %d calls %s", b.Turn, strings.Join(calls, ", "))
+			text := fmt.Sprintf("turn %d calls %s", b.Turn, strings.Join(calls, ", "))
+			if CutCall(b.Finish, b.Spoilt) {
+				text += ", and " + CutBy(b.Finish) + " cut it"
+			}
+			return text
+		}
+		if Cut(b.Finish) {
+			return fmt.Sprintf("turn %d says, until %s cut it: %s", b.Turn, CutBy(b.Finish), b.Message.Content.Text())
 		}
 		return fmt.Sprintf("turn %d says: %s", b.Turn, b.Message.Content.Text())
 	case *ModelFailed:
@@ -78,7 +85,11 @@ func Describe(e *Entry, tools map[string]string) string {
 		if b.Error != "" {
 			return string(b.State) + ": " + b.Error
 		}
-		return fmt.Sprintf("%s, %d tokens: %s", b.State, b.Usage.Total(), b.Text)
+		text := fmt.Sprintf("%s, %d tokens", b.State, b.Usage.Total())
+		if b.Incomplete != "" {
+			text += ", and " + WhyIncomplete(b.Incomplete)
+		}
+		return text + ": " + b.Text
 	}
 	return teamText(e.Body)
 }

@@ -234,6 +234,7 @@ func (b *RunFinished) appendTo(a *jsonx.Appender) {
 	a.Text("stop", b.Stop)
 	a.SomeText("text", b.Text)
 	a.SomeValue("structured", b.Structured)
+	a.SomeText("incomplete", b.Incomplete)
 	a.SomeText("error", b.Error)
 	AppendUsage(a, &b.Usage)
 	a.Int("steps", int64(b.Steps))

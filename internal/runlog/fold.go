@@ -51,6 +51,8 @@ type State struct {
 	Seen      Taint
 	Repeats   Repeats
 	Redos     int           // answers that were not of the form that was asked for
+	Empties   int           // empty answers after which the model was asked again
+	Cuts      int           // turns in a row, up to the last that was decided, that ended in the middle of a call
 	Refusals  int           // how often guards had the model answer again
 	Wall      time.Duration // that is left of the run's time; exact where a turn begins, and else about
 
@@ -436,6 +438,9 @@ func (s *State) call(key string, turn int, id string) *CallState {
 		if t.Refused != nil {
 			s.Refusals++
 		}
+		if s.Cuts++; t.Result == nil || !CutCall(t.Result.Finish, t.Result.Spoilt) {
+			s.Cuts = 0
+		}
 	}
 	t.Calls = append(t.Calls, c)
 	return c
@@ -488,6 +493,8 @@ func (s *State) added(b *InputAdded) {
 	switch b.Why {
 	case AddedRedo:
 		s.Redos++
+	case AddedEmpty:
+		s.Empties++
 	case AddedRefused:
 		s.Refusals++
 	}

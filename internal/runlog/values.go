@@ -27,6 +27,7 @@ const Version = 3
 const (
 	AddedRedo    = "redo"    // the answer was not of the form that was asked for
 	AddedRefused = "refused" // a guard has refused the answer
+	AddedEmpty   = "empty"   // the answer was empty
 	AddedLast    = "last"    // it is to answer for the last time
 	AddedForked  = "forked"  // a person has forked the run, and says something
 )

@@ -76,22 +76,23 @@ func (c *calls) find(d callDelta) *pending {
 	return found
 }
 
-// complete returns the calls in the order of their beginnings. A call that is not whole
-// is left out if the turn was cut by its token limit, and an error otherwise.
-func (c *calls) complete(cut bool, ids rest.IDs) ([]llm.ToolCall, error) {
-	var out []llm.ToolCall
-	for _, p := range c.list {
+// complete returns the calls in the order of their beginnings. Of a turn that was cut those that are not
+// whole are returned apart, and the last one with them: there are servers between us and the model that
+// make an object of what there was of it. Of another turn such a call is an error.
+func (c *calls) complete(cut bool, ids rest.IDs) (whole, parts []llm.ToolCall, err error) {
+	for i, p := range c.list {
 		args, err := rest.Arguments(p.args)
 		if err == nil && p.name == "" {
 			err = errors.New("it has no name")
 		}
 		switch {
-		case err != nil && cut:
-			continue
+		case cut && (err != nil || i == len(c.list)-1):
+			parts = append(parts, llm.ToolCall{Index: i, ID: ids.Unique(p.id), Name: p.name, Arguments: p.args})
 		case err != nil:
-			return nil, fmt.Errorf("call %q: %w", p.name, err)
+			return nil, nil, fmt.Errorf("call %q: %w", p.name, err)
+		default:
+			whole = append(whole, llm.ToolCall{Index: len(whole), ID: ids.Unique(p.id), Name: p.name, Arguments: args})
 		}
-		out = append(out, llm.ToolCall{Index: len(out), ID: ids.Unique(p.id), Name: p.name, Arguments: args})
 	}
-	return out, nil
+	return whole, parts, nil
 }

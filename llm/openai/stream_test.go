@@ -50,7 +50,11 @@ func summary(r *llm.Response) string {
 	for _, c := range r.Calls() {
 		fmt.Fprintf(&b, " %s%s", c.Name, c.Input)
 	}
-	return strings.TrimSpace(strings.TrimSpace(b.String()) + " " + string(r.Finish))
+	out := strings.TrimSpace(strings.TrimSpace(b.String()) + " " + string(r.Finish))
+	for _, c := range r.Cut {
+		out += fmt.Sprintf(", cut: %s%s", c.Name, c.Arguments)
+	}
+	return out
 }
 
 // TestWire runs one turn over every way in which servers put it on the wire.
@@ -108,7 +112,22 @@ func TestWire(t *testing.T) {
 		{
 			"calls cut by the limit",
 			llmtest.Join(llmtest.Call("a", `{"x":1}`), llmtest.Call("b", `{"y":`)), llmtest.Wire{Finish: "length"},
-			`a{"x":1} length`,
+			`a{"x":1} length, cut: b{"y":`,
+		},
+		{
+			"calls cut by a filter",
+			llmtest.Call("b", `{"y":`), llmtest.Wire{Finish: "content_filter"},
+			`content_filter, cut: b{"y":`,
+		},
+		{
+			"a call cut before its arguments", // which would be one without any
+			llmtest.Join(llmtest.Call("a", ``), llmtest.Call("b", ``)), llmtest.Wire{Finish: "length"},
+			`a{} length, cut: b`,
+		},
+		{
+			"a cut call that a server in between has mended",
+			llmtest.Call("a", `{"x":1}`), llmtest.Wire{Finish: "max_tokens", NotAStream: true},
+			`length, cut: a{"x":1}`,
 		},
 	}
 	for _, tt := range tests {

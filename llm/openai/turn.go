@@ -163,7 +163,7 @@ func (t *turn) choice(ch *choice) error {
 			return err
 		}
 	}
-	if ch.FinishReason == "error" {
+	if ch.FinishReason == "error" || ch.FinishReason == "insufficient_system_resource" { // the latter is DeepSeek's
 		return t.origin.Retryable(llm.ErrBadResponse, "the server ended the turn with an error and did not say which")
 	}
 	if ch.FinishReason != "" {
@@ -231,7 +231,7 @@ func (t *turn) finish() error {
 	if err := t.pass(left, llm.TextDelta{Text: left}); err != nil {
 		return err
 	}
-	calls, err := t.completeCalls()
+	calls, cut, err := t.completeCalls()
 	if err != nil {
 		return err
 	}
@@ -241,23 +241,36 @@ func (t *turn) finish() error {
 			return errLeft
 		}
 	}
+	for _, call := range cut {
+		t.bytes += len(call.Name) + len(call.Arguments)
+	}
 	if t.emit(t.cost()) {
-		t.emit(llm.Finish{Reason: t.finishReason(len(calls)), Model: t.model})
+		t.emit(llm.Finish{Reason: t.finishReason(len(calls)), Model: t.model, Cut: cut})
 	}
 	return nil
 }
 
-// completeCalls returns the calls of the turn. There are servers that call although they
-// were told not to, and a turn that was cut has none.
-func (t *turn) completeCalls() ([]llm.ToolCall, error) {
+// completeCalls returns the calls of the turn, and those that its end has cut. There are servers that
+// call although they were told not to, and a turn that ends with a stop sequence has none.
+func (t *turn) completeCalls() (calls, cut []llm.ToolCall, err error) {
 	if t.cut || t.req.ToolChoice == llm.ToolChoiceNone {
-		return nil, nil
+		return nil, nil, nil
 	}
-	calls, err := t.calls.complete(finishReason(t.reason) == llm.FinishLength, rest.NewIDs(t.req))
+	reason := finishReason(t.reason)
+	calls, cut, err = t.calls.complete(reason == llm.FinishLength || reason == llm.FinishContentFilter, rest.NewIDs(t.req))
+	if err != nil && t.spent() { // a server that calls it something else: the same again would be cut likewise
+		t.reason = "length"
+		return t.completeCalls()
+	}
 	if err != nil {
-		return nil, t.origin.Retryable(llm.ErrBadCall, "%v", err)
+		return nil, nil, t.origin.Retryable(llm.ErrBadCall, "%v", err)
 	}
-	return calls, nil
+	return calls, cut, nil
+}
+
+// spent reports whether the server says that the turn has all the tokens that it may have.
+func (t *turn) spent() bool {
+	return t.req.MaxTokens > 0 && t.usage.CompletionTokens >= t.req.MaxTokens && finishReason(t.reason) != llm.FinishLength
 }
 
 // finishReason is why the turn has ended, whatever the server calls it.
@@ -291,11 +304,11 @@ func finishReason(word string) llm.FinishReason {
 	switch strings.ToLower(word) {
 	case "stop", "eos", "end_turn":
 		return llm.FinishStop
-	case "length", "max_tokens", "model_length":
+	case "length", "max_tokens", "model_length", "max_output_tokens", "max_completion_tokens", "model_context_window_exceeded":
 		return llm.FinishLength
 	case "tool_calls", "function_call", "tool_use":
 		return llm.FinishToolCalls
-	case "content_filter", "safety":
+	case "content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii":
 		return llm.FinishContentFilter
 	}
 	return llm.FinishReason(rest.Word(word))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/troupe-dev/troupe/store"
 )
@@ -30,6 +31,14 @@ const (
 	codeProtocol = 15
 	codeNotADB   = 26
 )
+
+// noRoom adds the condition that an error of the file system stands for.
+func noRoom(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok && slices.Contains(noSpace, errno) {
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	}
+	return err
+}
 
 // translate adds the condition that an error of SQLite stands for.
 func translate(l library, err error) error {

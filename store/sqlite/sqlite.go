@@ -72,7 +72,7 @@ func Open(path string, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
 	path, err := prepare(path, o.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("opening the store: %w", err)
+		return nil, fmt.Errorf("opening the store: %w", noRoom(err))
 	}
 	db, err := sql.Open(o.library.Name(), writerDSN(path, o))
 	if err != nil {

@@ -23,6 +23,7 @@ const (
 	ExitDenied      = 5 // a policy denied it
 	ExitUnreachable = 6 // a model or an MCP server cannot be reached
 	ExitLogin       = 7 // a person has to log in at an MCP server first
+	ExitIncomplete  = 8 // there is an answer, and it is cut or empty
 	ExitTimeout     = 124
 	ExitInterrupt   = 130 // SIGINT
 	ExitTerminated  = 143 // SIGTERM

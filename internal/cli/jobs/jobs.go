@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -136,7 +137,9 @@ func enqueue(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 	case e.WakeAll(ctx) == 0 && f.wait:
 		e.Note("no worker of yours runs on this machine: start one with troupe worker")
 	}
-	warnOfAgent(ctx, e, j.Agent)
+	if warning := AgentWarning(ctx, e, j.Agent); warning != "" {
+		e.Note("warning: %s", warning)
+	}
 	if f.wait {
 		return waitJob(ctx, e, s, j, f)
 	}
@@ -217,7 +220,7 @@ func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 		if err := e.PrintJSON(jobapi.Show(j)); err != nil {
 			return err
 		}
-	} else if text := resultText(j); text != "" {
+	} else if text := resultOf(j).Text; text != "" {
 		if _, err := fmt.Fprintln(e.Stdout, e.Safe(text)); err != nil {
 			return err
 		}
@@ -225,15 +228,18 @@ func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 	return jobError(j)
 }
 
-// resultText is the text of a job's result.
-func resultText(j store.Job) string {
-	var result struct {
-		Text string `json:"text"`
+// result is what is shown of a job's result.
+type result struct {
+	Text       string           `json:"text"`
+	Incomplete agent.Incomplete `json:"incomplete"`
+}
+
+// resultOf reads a job's result; one that cannot be read is empty.
+func resultOf(j store.Job) (res result) {
+	if len(j.Result) == 0 || jsonx.Unmarshal(j.Result, &res) != nil {
+		return result{}
 	}
-	if len(j.Result) == 0 || jsonx.Unmarshal(j.Result, &result) != nil {
-		return ""
-	}
-	return result.Text
+	return res
 }
 
 // jobError is how a job's end becomes an exit code: as that of its run would.
@@ -241,6 +247,9 @@ func jobError(j store.Job) error {
 	err := fmt.Errorf("the job %s is %s: %s", j.ID, j.State, env.Plain(cmp.Or(j.Error, "for an unknown reason")))
 	switch j.State {
 	case store.JobDone:
+		if why := resultOf(j).Incomplete.Why(); why != "" {
+			return env.ExitWith(env.ExitIncomplete, fmt.Errorf("the job %s is done, and %s", j.ID, why))
+		}
 		return nil
 	case store.JobLimited:
 		return env.ExitWith(env.ExitLimit, err)
@@ -349,9 +358,13 @@ func showJob(e *env.Env, j store.Job) error {
 			fmt.Fprintf(&b, "  %-10s%s\n", r[0], env.Plain(r[1]))
 		}
 	}
-	if text := resultText(j); text != "" {
+	res := resultOf(j)
+	if why := res.Incomplete.Why(); why != "" {
+		fmt.Fprintf(&b, "  %-10s%s\n", "incomplete", why)
+	}
+	if res.Text != "" {
 		b.WriteString("  result\n")
-		env.Quote(&b, text)
+		env.Quote(&b, res.Text)
 	}
 	_, err := fmt.Fprint(e.Stdout, b.String())
 	return err

@@ -39,6 +39,10 @@ func TestJobError(t *testing.T) {
 			t.Errorf("jobError of a job that is %s: got the exit code %d, want %d", state, got, want)
 		}
 	}
+	cut := store.Job{ID: "a", State: store.JobDone, Result: []byte(`{"text":"Once","stopReason":"length","incomplete":"length"}`)}
+	if err := jobError(cut); env.ExitCode(err) != env.ExitIncomplete || !strings.Contains(err.Error(), "the limit of output tokens cut it") {
+		t.Errorf("jobError of a job whose answer is cut: got %v, want exit code %d", err, env.ExitIncomplete)
+	}
 	if err := jobError(store.Job{ID: "a", State: store.JobFailed, Error: "a\x1b[2Jb"}); strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("jobError: got %q, which moves the cursor", err)
 	}

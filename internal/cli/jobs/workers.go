@@ -41,9 +41,9 @@ func Workers(ctx context.Context, e *env.Env) (list []worker.Status) {
 	return list
 }
 
-// warnOfAgent says so where no worker seems to have the agent of a new job, which then
-// stays queued. Workers elsewhere may have it, so that it is no error.
-func warnOfAgent(ctx context.Context, e *env.Env, name string) {
+// AgentWarning says so where no worker seems to have the agent of a new job, which then stays queued;
+// empty where one has it. Workers elsewhere may have it, so that it is no error.
+func AgentWarning(ctx context.Context, e *env.Env, name string) string {
 	const stays = "The job stays queued until a worker that has it starts"
 	running := Workers(ctx, e)
 	known := []string{}
@@ -53,7 +53,7 @@ func warnOfAgent(ctx context.Context, e *env.Env, name string) {
 	if len(running) == 0 {
 		settings, err := e.Config()
 		if err != nil {
-			return
+			return ""
 		}
 		known = append(slices.Collect(maps.Keys(settings.Agents)), jobapi.MainAgent)
 	}
@@ -62,11 +62,11 @@ func warnOfAgent(ctx context.Context, e *env.Env, name string) {
 	have := env.Plain(strings.Join(known, ", "))
 	switch {
 	case slices.Contains(known, name):
+		return ""
 	case len(running) == 0:
-		e.Note("warning: your configuration has no agent %q (it has %s), and no worker of yours runs here. %s", name, have, stays)
-	default:
-		e.Note("warning: no running worker of yours has the agent %q (they have %s). %s", name, have, stays)
+		return fmt.Sprintf("your configuration has no agent %q (it has %s), and no worker of yours runs here. %s", name, have, stays)
 	}
+	return fmt.Sprintf("no running worker of yours has the agent %q (they have %s). %s", name, have, stays)
 }
 
 // warnOfFull says which workers claim no jobs because so many wait for a human.

@@ -231,6 +231,9 @@ func (c *chat) turn(ctx context.Context, prompt string) error {
 	if left := leftError(c.env, run.ID(), err); left != nil {
 		return left
 	}
+	if err == nil && watchErr == nil && res.Incomplete != "" {
+		c.env.Note("%s", res.Incomplete.Why())
+	}
 	return runError(cmp.Or(err, watchErr))
 }
 

@@ -170,7 +170,18 @@ func show(ctx context.Context, e *env.Env, o *setup.Opened, run *agent.Run, f *r
 		return env.ExitWith(env.ExitWaiting, fmt.Errorf("run %s waits for a human, and no process works on it: answer what it asks "+
 			"(see troupe inbox), then: troupe runs resume %[1]s", run.ID()))
 	}
-	return runError(cmp.Or(runErr, err))
+	if err := cmp.Or(runErr, err); err != nil {
+		return runError(err)
+	}
+	return incomplete(res)
+}
+
+// incomplete is the error of an answer that does not pass for a whole one.
+func incomplete(res *agent.Result) error {
+	if res.Incomplete == "" {
+		return nil
+	}
+	return env.ExitWith(env.ExitIncomplete, errors.New(res.Incomplete.Why()))
 }
 
 // leftError is the error of a run whose model cannot be asked at the moment, with what to do about it; nil for any other.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
@@ -261,8 +260,9 @@ type answer struct {
 	Structured json.RawMessage   `json:"structured,omitempty"`
 	RunID      string            `json:"runId"`
 	StopReason agent.StopReason  `json:"stopReason"`
-	Usage      agent.Usage       `json:"usage"` // of the agent itself
-	Spent      agent.Spent       `json:"spent"` // with all that it has started
+	Incomplete agent.Incomplete  `json:"incomplete,omitempty"` // what the result lacks
+	Usage      agent.Usage       `json:"usage"`                // of the agent itself
+	Spent      agent.Spent       `json:"spent"`                // with all that it has started
 	Steps      int               `json:"steps"`
 	ToolCalls  int               `json:"toolCalls"`
 	Asks       []json.RawMessage `json:"asks"` // that wait
@@ -278,7 +278,7 @@ func printAnswer(e *env.Env, format, id string, res *agent.Result, runErr error,
 	switch format {
 	case "json":
 		a := answer{
-			Result: res.Text, Structured: res.Structured, RunID: id, StopReason: res.StopReason,
+			Result: res.Text, Structured: res.Structured, RunID: id, StopReason: res.StopReason, Incomplete: res.Incomplete,
 			Usage: res.Usage, Spent: res.Spent, Steps: res.Steps, ToolCalls: res.ToolCalls, Asks: []json.RawMessage{},
 		}
 		if runErr != nil && waiting == nil {
@@ -298,9 +298,6 @@ func printAnswer(e *env.Env, format, id string, res *agent.Result, runErr error,
 			if said.has(res.Text) {
 				said.endLine()
 				return nil
-			}
-			if strings.TrimSpace(res.Text) == "" {
-				e.Note("the answer of the model is empty")
 			}
 			_, err := fmt.Fprintln(e.Stdout, e.Safe(res.Text))
 			return err

@@ -7,21 +7,17 @@ import (
 	"errors"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/netutil"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/internal/admin"
-	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/console"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/jobs"
@@ -138,8 +134,14 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	log, err := e.Logger()
+	if err != nil {
+		return err
+	}
+	start := &patience{log: log}
 	if intake != nil {
-		defer intake.listener.Close() // it may be closed already
+		intake.serve(jobapi.Starting(start.ready), log)
+		defer func() { err = errors.Join(err, intake.close()) }() // it may be closed already
 	}
 	var at net.Listener
 	if f.console != "" {
@@ -156,14 +158,15 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 		o.Lease = f.lease
 		o.OnClose, o.OnUnknown = agent.ParkRuns, f.unknown
 	}
-	o, err := setup.Open(ctx, e, &f.Flags)
+	var o *setup.Opened
+	err = start.until(ctx, func() (err error) { o, err = setup.Open(ctx, e, &f.Flags); return err })
 	if err != nil {
-		return err
+		return start.leave(ctx, err)
 	}
 	defer o.Close(&err)
-	d, err := newDaemon(e, o, f, &settings.Worker, intake)
+	d, err := newDaemon(ctx, e, o, f, &settings.Worker, intake, start)
 	if err != nil {
-		return err
+		return start.leave(ctx, err)
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if at != nil {
@@ -187,14 +190,13 @@ type daemon struct {
 	metric *jobapi.Metrics
 	admin  admin.Options
 	out    *jobLines
-	stdin  *stdinJobs   // nil without --stdin
-	http   *http.Server // nil without --http
-	served chan struct{}
+	stdin  *stdinJobs // nil without --stdin
+	intake *intake    // nil without --http
 	closes []func()
 }
 
-func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, intake *intakeAddress) (_ *daemon, err error) {
-	d := &daemon{env: e, o: o, flags: f, out: newJobLines(e.Stdout, f.events)}
+func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in *intake, start *patience) (_ *daemon, err error) {
+	d := &daemon{env: e, o: o, flags: f, intake: in, out: newJobLines(e.Stdout, f.events)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
@@ -223,7 +225,7 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 	if err := jobs.Notify(e, c, o.Runtime.System(), o.Store, d.hooks, o.Log); err != nil {
 		return nil, err
 	}
-	if err := putSchedules(context.Background(), e, o, c.Schedules); err != nil {
+	if err := start.until(ctx, func() error { return putSchedules(ctx, o, c.Schedules) }); err != nil {
 		return nil, err
 	}
 	if f.stdin {
@@ -231,8 +233,8 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 	}
 	d.admin = setup.AdminOptions(o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() })
 	d.closes = append(d.closes, setup.OpenAdmin(o, d.admin))
-	if intake != nil {
-		return d, d.listen(intake, guard)
+	if in != nil {
+		return d, d.takeJobs(guard)
 	}
 	return d, nil
 }
@@ -275,60 +277,26 @@ func (d *daemon) wake() {
 	}
 }
 
-// intakeAddress is where jobs are taken over HTTP, and the token that this needs.
-type intakeAddress struct {
-	listener net.Listener
-	token    string
-}
-
-// listenIntake opens the address of --http; it is nil without one.
-func listenIntake(f *workerFlags, c *config.Worker) (*intakeAddress, error) {
-	if f.http == "" {
-		return nil, nil
-	}
-	token, source := c.Token.Reveal(), "worker.token"
-	if token == "" {
-		token, source = os.Getenv("TROUPE_WORKER_TOKEN"), "$TROUPE_WORKER_TOKEN"
-	}
-	if token == "" {
-		return nil, env.Usagef("--http needs a token: who may hand in jobs may do all that the agents may. " +
-			"Set $TROUPE_WORKER_TOKEN, or worker.token in your troupe.yaml")
-	}
-	if err := bearer.Check(token); err != nil {
-		return nil, env.Usagef("%s: %w", source, err)
-	}
-	address := f.http
-	if strings.HasPrefix(address, ":") {
-		address = "127.0.0.1" + address
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, env.Usagef("--http: %w", err)
-	}
-	return &intakeAddress{l, token}, nil
-}
-
-// listen takes jobs over HTTP.
-func (d *daemon) listen(at *intakeAddress, guard *netguard.Guard) error {
-	in, err := jobapi.NewIntake(jobapi.IntakeOptions{Jobs: d.o.Store, Token: at.token, Guard: guard,
-		Agents: slices.Sorted(maps.Keys(d.o.Agents)), Metrics: d.metric.Handler(), Logger: d.o.Log, Ready: d.ready,
+// takeJobs takes jobs over HTTP.
+func (d *daemon) takeJobs(guard *netguard.Guard) error {
+	in, err := jobapi.NewIntake(jobapi.IntakeOptions{Jobs: d.o.Store, Token: d.intake.token, Guard: guard,
+		Warning: d.warning, Metrics: d.metric.Handler(), Logger: d.o.Log, Ready: d.ready,
 		Providers: func() []jobapi.Provider { return providers(d.o) },
 		Added:     func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
 	if err != nil {
 		return env.Usagef("%w", err)
 	}
-	l := at.listener
-	d.env.Note("jobs are taken at http://%s/v1/jobs", l.Addr())
-	d.http = &http.Server{Handler: in, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
-	d.served = make(chan struct{})
-	d.o.Runtime.System().Go("HTTP intake", func() {
-		defer close(d.served)
-		if err := d.http.Serve(netutil.LimitListener(l, 512)); !errors.Is(err, http.ErrServerClosed) {
-			d.o.Log.Error("the HTTP intake has ended", "error", err)
-		}
-	})
+	d.intake.answerWith(in)
+	d.env.Note("jobs are taken at http://%s/v1/jobs", d.intake.listener.Addr())
 	return nil
+}
+
+// warning says so of a new job whose agent is not known here; empty for none.
+func (d *daemon) warning(ctx context.Context, j *store.Job) string {
+	if d.o.Agents[j.Agent] != nil {
+		return ""
+	}
+	return jobs.AgentWarning(ctx, d.env, j.Agent)
 }
 
 // ready says why no jobs are taken.
@@ -406,13 +374,8 @@ func (d *daemon) run(ctx context.Context) error {
 // close ends what is around the worker.
 func (d *daemon) close() error {
 	var err error
-	if d.http != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if d.http.Shutdown(ctx) != nil {
-			err = d.http.Close()
-		}
-		<-d.served
+	if d.intake != nil {
+		err = d.intake.close()
 	}
 	for _, c := range d.closes {
 		c()
@@ -435,7 +398,7 @@ func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
 		again := &env.Env{Stdin: d.env.Stdin, Stdout: d.env.Stdout, Stderr: d.env.Stderr, ConfigPath: d.env.ConfigPath}
 		settings, err := again.Section("worker")
 		if err == nil {
-			err = putSchedules(ctx, d.env, d.o, settings.Worker.Schedules)
+			err = putSchedules(ctx, d.o, settings.Worker.Schedules)
 		}
 		if err != nil {
 			d.o.Log.Error("the configuration was not taken over", "error", err)
@@ -448,7 +411,7 @@ func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
 
 // putSchedules makes the schedules of the store those of the configuration. Without any
 // there, those of the store stay: another worker's configuration has them.
-func putSchedules(ctx context.Context, e *env.Env, o *setup.Opened, all map[string]config.Schedule) error {
+func putSchedules(ctx context.Context, o *setup.Opened, all map[string]config.Schedule) error {
 	if len(all) == 0 {
 		return nil
 	}

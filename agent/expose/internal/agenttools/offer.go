@@ -192,6 +192,12 @@ func runResult(id string, res *agent.Result, err error) (*mcp.CallToolResult, er
 	if text != "" || err == nil {
 		out.Content = append(out.Content, &mcp.TextContent{Text: text})
 	}
+	if res != nil && res.Incomplete != "" {
+		if failed := out.Meta.Set(agent.MetaIncomplete, string(res.Incomplete)); failed != nil {
+			return nil, failed
+		}
+		out.Content = append(out.Content, &mcp.TextContent{Text: "[" + res.Incomplete.Why() + "]"})
+	}
 	return out, nil
 }
 

@@ -1,0 +1,88 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/config"
+)
+
+// intake is where jobs are taken over HTTP. It answers from the worker's start on, so that /readyz can say
+// what the start waits for.
+type intake struct {
+	listener net.Listener
+	token    string
+	server   *http.Server
+	handler  atomic.Pointer[http.Handler]
+	served   chan struct{} // closed when server has ended
+}
+
+// listenIntake opens the address of --http; it is nil without one.
+func listenIntake(f *workerFlags, c *config.Worker) (*intake, error) {
+	if f.http == "" {
+		return nil, nil
+	}
+	token, source := c.Token.Reveal(), "worker.token"
+	if token == "" {
+		token, source = os.Getenv("TROUPE_WORKER_TOKEN"), "$TROUPE_WORKER_TOKEN"
+	}
+	if token == "" {
+		return nil, env.Usagef("--http needs a token: who may hand in jobs may do all that the agents may. " +
+			"Set $TROUPE_WORKER_TOKEN, or worker.token in your troupe.yaml")
+	}
+	if err := bearer.Check(token); err != nil {
+		return nil, env.Usagef("%s: %w", source, err)
+	}
+	address := f.http
+	if strings.HasPrefix(address, ":") {
+		address = "127.0.0.1" + address
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, env.Usagef("--http: %w", err)
+	}
+	return &intake{listener: l, token: token, served: make(chan struct{})}, nil
+}
+
+// serve begins to answer.
+func (in *intake) serve(first http.Handler, log *slog.Logger) {
+	in.answerWith(first)
+	in.server = &http.Server{Handler: in, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	go func() { // ends with close
+		defer close(in.served)
+		if err := in.server.Serve(netutil.LimitListener(in.listener, 512)); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the HTTP intake has ended", "error", err)
+		}
+	}()
+}
+
+// answerWith has another handler answer from now on.
+func (in *intake) answerWith(h http.Handler) { in.handler.Store(&h) }
+
+// ServeHTTP implements [http.Handler].
+func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*in.handler.Load()).ServeHTTP(w, r)
+}
+
+// close ends it. Requests under way have a moment; closing again does nothing.
+func (in *intake) close() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if in.server.Shutdown(ctx) != nil {
+		err = in.server.Close()
+	}
+	<-in.served
+	return err
+}
