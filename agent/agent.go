@@ -292,7 +292,7 @@ func (a *Agent) prepare(ctx context.Context, prompt string, o *RunOptions) (*Run
 	}
 	prompt, err := a.startsWith(prompt, o.Input)
 	if err == nil {
-		err = cmp.Or(o.OnUnknown.check(), a.checkTenant(o.Tenant))
+		err = cmp.Or(o.OnUnknown.check(), a.checkTenant(o.Tenant), checkStartedWith(o.StartedWith))
 	}
 	if err != nil {
 		return nil, err
@@ -353,6 +353,9 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	run := &Run{id: o.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: identity(a.name, prompt, &o)}
 	own := loop.Own{ID: o.ID, Schema: o.Output, Check: check,
 		Origin: &loop.Origin{InputHash: run.hash.String(), Input: append(slices.Clip(o.History), llm.User(prompt))}}
+	if from == nil { // that of the others is the same
+		own.Origin.With = a.rt.startedWith(o.StartedWith)
+	}
 	return run, a.complete(ctx, run, &own, &o, from)
 }
 

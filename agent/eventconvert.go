@@ -170,7 +170,7 @@ func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 	if jsonx.Unmarshal(b.Ask.Payload, &payload) != nil {
 		payload.Arguments = json.RawMessage(b.Ask.Payload)
 	}
-	a.Arguments, a.Tainted, a.Again, a.Definition = payload.Arguments, payload.Tainted, payload.Again, payload.Bound()
+	a.Arguments, a.Tainted, a.Again, a.Definition, a.Note = payload.Arguments, payload.Tainted, payload.Again, payload.Bound(), payload.Note
 	return a
 }
 

@@ -127,6 +127,9 @@ type (
 		// Again is true if the policy asks about this call in spite of all earlier
 		// approvals: [VerdictAskAgain].
 		Again bool `json:"again,omitzero"`
+		// Note says that the run goes on with other instructions, or another model, than it has
+		// recorded. It is empty for one that does not.
+		Note string `json:"note,omitempty"`
 		// Question is a question of the server of a running call, with Arguments empty;
 		// nil where a call is to be allowed.
 		Question *mcpclient.Ask `json:"question,omitempty"`

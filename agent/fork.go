@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,10 +34,11 @@ type ForkOptions struct {
 	// What the run has spent by then counts.
 	Limits Limits
 
-	Agent   *Agent
-	OnAsk   AskFunc
-	Tenant  *Tenant
-	Sampler mcpclient.Sampler
+	Agent       *Agent
+	OnAsk       AskFunc
+	Tenant      *Tenant
+	Sampler     mcpclient.Sampler
+	StartedWith json.RawMessage
 
 	job  jobhook.Job[Result] // as in [RunOptions]
 	keep bool                // the nonce of the run, and all that it has spent
@@ -55,7 +57,11 @@ type ForkOptions struct {
 func (rt *Runtime) Fork(ctx context.Context, id string, at int64, o *ForkOptions) (*Run, error) {
 	opts := *cmp.Or(o, new(ForkOptions))
 	opts.ID = cmp.Or(opts.ID, uuid.NewString())
-	run, err := rt.fork(ctx, id, at, opts)
+	var run *Run
+	err := checkStartedWith(opts.StartedWith)
+	if err == nil {
+		run, err = rt.fork(ctx, id, at, opts)
+	}
 	if err != nil {
 		return nil, errorOf(fmt.Sprintf("forking run %q", id), err)
 	}
@@ -90,7 +96,7 @@ func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions)
 	if head, err = runlog.Write(ctx, rt.store, head, owner, rt.claims.LeaseTime(), entries, asks); err != nil {
 		return nil, err
 	}
-	again := ResumeOptions{Drift: AdoptDrift, Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, job: o.job}
+	again := ResumeOptions{Drift: AdoptDrift, Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, StartedWith: o.StartedWith, job: o.job}
 	var tree *claims.Tree
 	if job := &o.job; job.ID != "" {
 		tree, err = rt.claims.Hold(ctx, o.ID, job.Owner, job.Epoch, job.Lease, rt.policies(again))

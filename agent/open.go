@@ -32,6 +32,9 @@ func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	if err := o.OnUnknown.check(); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}
+	if err := checkStartedWith(o.StartedWith); err != nil {
+		return nil, fmt.Errorf("opening the runtime: %w", err)
+	}
 	if err := models.CheckPrices(o.Prices); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}

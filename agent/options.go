@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -63,6 +64,8 @@ type Options struct {
 	// OnDrift is what becomes of a resumed run whose agent or tools are not as it has recorded
 	// them. The zero value is [AdoptDrift].
 	OnDrift DriftPolicy
+	// StartedWith is that of runs without one of their own: see [RunOptions]. Empty is none.
+	StartedWith json.RawMessage
 	// Tracer observes runs, turns and tool calls. Nil means none.
 	Tracer Tracer
 	// Lease is how long the lease on a run lasts, which is renewed three times in it: after

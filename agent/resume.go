@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,6 +42,9 @@ type ResumeOptions struct {
 	// are not as it has recorded them. Empty is [Options].OnDrift. The journal says what differs,
 	// in run.drifted.
 	Drift DriftPolicy
+	// StartedWith takes the place of what the journal has, if it is not the same: a program that goes on
+	// with other settings finds these the next time. Empty is [Options].StartedWith.
+	StartedWith json.RawMessage
 
 	job     jobhook.Job[Result] // as in [RunOptions]
 	claimed bool
@@ -100,13 +104,16 @@ func (p UnknownPolicy) check() error {
 // effect is made again only if it is declared safe, or if a person or a policy says so: see
 // [ResumeOptions].OnUnknown. Limits go on where they were.
 //
+// A call that is open needs its tool: without it the run does not go on, whatever the policies are, and the error
+// names what is missing. Resume waits for servers that still connect, each up to its own bound.
+//
 // A run that has ended, or that this runtime works on, is returned as it stands. The error is a
 // [*NotResumableError], [store.ErrNotFound], or [store.ErrLeased] while another process may
 // work on the run, or on that of a sub-agent of it. Sub-agents that were under way go on with the
 // run that has started them, and not without it.
 func (rt *Runtime) Resume(ctx context.Context, id string, o *ResumeOptions) (*Run, error) {
 	opts := *cmp.Or(o, new(ResumeOptions))
-	if err := cmp.Or(opts.OnUnknown.check(), opts.Drift.check()); err != nil {
+	if err := cmp.Or(opts.OnUnknown.check(), opts.Drift.check(), checkStartedWith(opts.StartedWith)); err != nil {
 		return nil, fmt.Errorf("resuming run %q: %w", id, err)
 	}
 	if _, busy := rt.resuming.LoadOrStore(id, true); busy {
@@ -135,6 +142,15 @@ func (rt *Runtime) resume(ctx context.Context, id string, o ResumeOptions) (*Run
 	a, err := rt.agentOf(&head, o.Agent, o.Tenant)
 	if err != nil {
 		return nil, err
+	}
+	if o.job.ID == "" && !head.Leased(time.Now()) { // a run that cannot go on is left as it is, and no lease passes while servers connect
+		tree, err := rt.claims.Look(ctx, head, rt.policies(o))
+		if err == nil {
+			err = a.lacksNothing(ctx, tree, o)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	tree, err := rt.claim(ctx, id, &o)
 	if errors.Is(err, store.ErrFinished) {
@@ -194,7 +210,11 @@ func (rt *Runtime) policies(o ResumeOptions) claims.Policies {
 
 // goOn starts a run that was claimed. If that fails the run waits for another runtime.
 func (rt *Runtime) goOn(ctx context.Context, a *Agent, tree *claims.Tree, o ResumeOptions) (*Run, error) {
-	run, err := a.resumed(ctx, tree, o, nil)
+	err := a.lacksNothing(ctx, tree, o) // it may have changed since
+	var run *Run
+	if err == nil {
+		run, err = a.resumed(ctx, tree, o, nil)
+	}
 	if err == nil {
 		var started *Run
 		if started, err = rt.start(ctx, run); err == nil && started != run {
@@ -221,6 +241,9 @@ func (a *Agent) resumed(ctx context.Context, re *claims.Tree, o ResumeOptions, f
 	run := &Run{id: re.Head.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: hash, resumes: true,
 		worked: time.Duration(re.State.Started.WallMS)*time.Millisecond - re.State.Wall}
 	own := loop.Own{ID: run.id, Check: check, Resumes: &re.Resumption}
+	if from == nil {
+		re.With = a.rt.startedWith(o.StartedWith)
+	}
 	for _, child := range re.Children {
 		if run.below == nil {
 			run.below = new(sync.Map)
@@ -354,5 +377,5 @@ func (a *Agent) again(ctx context.Context, found *Run, o *RunOptions) (*Run, err
 
 // resume goes on with a run that was started with these options.
 func (a *Agent) resume(ctx context.Context, id string, o *RunOptions) (*Run, error) {
-	return a.rt.Resume(ctx, id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, job: o.job})
+	return a.rt.Resume(ctx, id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, StartedWith: o.StartedWith, job: o.job})
 }

@@ -39,6 +39,11 @@ type RunOptions struct {
 	// prompt continues. Nil begins a new one.
 	History []llm.Message
 
+	// StartedWith is kept in the journal for the program, which knows from it how to go on with the
+	// run: see [Runtime.StartedWith]. It is a JSON object of its own, at most 64 KiB, that no model sees, and is no place
+	// for secrets. Empty is [Options].StartedWith.
+	StartedWith json.RawMessage
+
 	job     jobhook.Job[Result] // whose attempt it is; the zero value is none
 	claimed bool                // its lease is the run's: no worker holds it
 }

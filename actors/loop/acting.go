@@ -96,6 +96,7 @@ func (r *run) handOver(c *actors.Context) {
 	from := r.cfg.Agent
 	r.check.handOffs++
 	r.cfg = r.cfg.takeOver(next)
+	r.approvals.differs = runlog.Differs{} // this agent is recorded as it is
 	if err := reprice(r.h.spend, r.cfg); err != nil {
 		r.failed(c, err)
 		return

@@ -14,6 +14,7 @@ import (
 type approvals struct {
 	*parts
 	allowed map[string]allowance // by the hashes of tools
+	differs runlog.Differs       // how the agent that works is not the recorded one; each question says it
 }
 
 // allowance is how far a person has allowed a tool for the rest of the run.
@@ -37,7 +38,7 @@ func allowanceOf(again bool) allowance {
 // that no store takes.
 func (ap *approvals) ask(cl *call, id string, then decision) (runlog.Entry, error) {
 	row := cl.question(ap.cfg, runlog.AskKind, id)
-	row.Payload, row.Hash = approvalOf(cl, cl.tool.Taint.Outbound && ap.cfg.Taint.Lethal())
+	row.Payload, row.Hash = ap.subject(cl, cl.tool.Taint.Outbound && ap.cfg.Taint.Lethal())
 	if err := row.Check(); err != nil {
 		return runlog.Entry{}, err
 	}
@@ -60,21 +61,33 @@ func (ap *approvals) allow(hash string, again bool) {
 // has reports whether a person has allowed the call's tool for the rest of the run.
 func (ap *approvals) has(cl *call) bool { return ap.allowed[cl.tool.Hash] >= allowanceOf(cl.again) }
 
-// approvalOf is the exact subject of the question whether a call of the tool as it is now may be made, and
+// subject is the exact subject of the question whether a call of the tool as it is now may be made, and
 // its hash. Tainted says that the call may carry out private data.
-func approvalOf(cl *call, tainted bool) (json.RawMessage, string) {
+func (ap *approvals) subject(cl *call, tainted bool) (json.RawMessage, string) {
 	return runlog.Payload(runlog.ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
-		Source: cl.tool.Source, Arguments: cl.args, Tainted: tainted, Again: cl.again})
+		Source: cl.tool.Source, Arguments: cl.args, Tainted: tainted, Again: cl.again, Differs: ap.differs})
 }
 
-// bound reports whether a question is about exactly this call of the tool as it is now: a person
-// allows nothing else (SECA-41).
-func bound(q *runlog.Question, cl *call, tainted bool) bool {
+// bound reports whether a question is about exactly this call of the tool as it is now, for the agent as it is
+// now: a person allows nothing else (SECA-41).
+func (ap *approvals) bound(q *runlog.Question, cl *call, tainted bool) bool {
 	if cl.tool == nil {
 		return false
 	}
-	_, hash := approvalOf(cl, tainted)
+	_, hash := ap.subject(cl, tainted)
 	return hash == q.Ask.Hash
+}
+
+// restore takes in what a person has allowed for the rest of the run before it was left, for the agent as it
+// is now.
+func (ap *approvals) restore(calls []*runlog.CallState) {
+	for _, cl := range calls {
+		if q := cl.Approval; q != nil && q.Settled != nil && q.Settled.Status == store.AskAccepted && q.Settled.Scope == runlog.ScopeRun {
+			if p := q.Approval(); p.Differs == ap.differs {
+				ap.allow(p.Definition, p.Again)
+			}
+		}
+	}
 }
 
 // declined is the result of a call that was not allowed.

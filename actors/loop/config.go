@@ -126,6 +126,7 @@ type Origin struct {
 	Parent    string // the run that this one is a part of; empty for none
 	InputHash string // of what the run was started with, see [store.Run]
 	Input     []llm.Message
+	With      json.RawMessage // what the program keeps for itself of how it started the run; empty for nothing
 	// Budget is the account that the run's own is made a child of, [Call.Budget] of the
 	// call that starts it. Nil makes a tree of its own.
 	Budget *budget.Account

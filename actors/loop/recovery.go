@@ -61,17 +61,14 @@ func (re *recovery) takeUp(c *actors.Context, cl *call, was *runlog.CallState) (
 	if was.Sent {
 		return re.takeUpSent(c, cl, was)
 	}
-	q, here := was.Approval, cl.tool != nil && cl.tool.Server == was.Intent.Server
+	q := was.Approval
 	switch err := cl.reserve(re.h.spend); {
-	case err != nil || !here:
+	case err != nil:
 		if q != nil {
 			re.asks.withdrawOld(c, q)
 		}
-		if err != nil {
-			cl.noRoom, re.turn.over = true, err
-			return []runlog.Entry{re.refuse(cl, "not called: "+err.Error())}, nil
-		}
-		return []runlog.Entry{re.refuse(cl, "not called: its server does not offer the tool any more")}, nil
+		cl.noRoom, re.turn.over = true, err
+		return []runlog.Entry{re.refuse(cl, "not called: "+err.Error())}, nil
 	case q != nil:
 		return re.takeUpApproval(c, cl, q)
 	case !cl.sameTool(was):
@@ -82,14 +79,16 @@ func (re *recovery) takeUp(c *actors.Context, cl *call, was *runlog.CallState) (
 }
 
 // takeUpApproval goes on with the question whether a call may be made. If it was about another tool
-// than that of today, a person is asked anew.
+// than that of today, or of a run with other instructions or another model, a person is asked anew. What was declined
+// stays so, and needs no tool.
 func (re *recovery) takeUpApproval(c *actors.Context, cl *call, q *runlog.Question) ([]runlog.Entry, *openAsk) {
 	p := q.Approval()
 	cl.again = p.Again
-	switch same := bound(q, cl, p.Tainted); {
-	case same && q.Settled == nil:
+	row, away := re.away(q.Ask.ID)
+	switch same := re.approvals.bound(q, cl, p.Tainted); {
+	case q.Settled == nil && (same || away && row.Status != store.AskAccepted):
 		return nil, re.wait(cl, q, re.calls.approved(cl))
-	case same, q.Settled != nil && q.Settled.Status != store.AskAccepted:
+	case q.Settled != nil && (same || q.Settled.Status != store.AskAccepted):
 		return re.calls.decided(cl, q.Decision()), nil
 	}
 	re.asks.withdrawOld(c, q)
@@ -205,10 +204,8 @@ func (re *recovery) decided(cl *call, d store.Decision) []runlog.Entry {
 	case way == runlog.OutcomeAgain && cl.same:
 		cl.phase = ready
 		return nil
-	case way == runlog.OutcomeAgain && cl.tool != nil:
-		return re.askAnew(cl)
 	case way == runlog.OutcomeAgain:
-		reason += ", and its server does not offer the tool any more"
+		return re.askAnew(cl)
 	case way == runlog.OutcomeEnd:
 		re.ends = fmt.Errorf("%w: %s", ErrOutcomeUnknown, cl.name)
 	case text != "":

@@ -12,6 +12,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -44,13 +45,12 @@ func (rs *resuming) begin(c *actors.Context) {
 		rs.turn = &turn{n: s.Steps}
 	}
 	body := &runlog.RunResumed{Owner: rs.cfg.Owner, Program: runlog.Program(), Drift: rs.from.Drift}
+	if with := rs.from.With; len(with) > 0 && !bytes.Equal(with, s.With) {
+		body.With = with
+	}
 	for _, cl := range s.Calls {
 		if cl.Open() {
 			body.Open = append(body.Open, cl.Key)
-		}
-		if q := cl.Approval; q != nil && q.Settled != nil && q.Settled.Status == store.AskAccepted && q.Settled.Scope == runlog.ScopeRun {
-			p := q.Approval()
-			rs.approvals.allow(p.Definition, p.Again)
 		}
 	}
 	entries := []runlog.Entry{{Type: runlog.RunResumedType, Body: body}}
@@ -105,6 +105,11 @@ func (rs *resuming) receive(c *actors.Context, msg any) {
 	if m.err == nil && m.cfg != rs.cfg {
 		m.err = reprice(rs.h.spend, m.cfg)
 	}
+	if m.err == nil { // they were here when the run was claimed
+		if lacks := rs.from.Lacking(m.listed.offer); len(lacks) > 0 {
+			m.err = &LackingError{lacks}
+		}
+	}
 	if m.err != nil {
 		rs.refuse(c, m.err)
 		return
@@ -113,6 +118,8 @@ func (rs *resuming) receive(c *actors.Context, msg any) {
 	rs.recovery.drifted = rs.from.drifted(drifted)
 	rs.cfg, rs.h.cfg.Resumes = cfg, nil // the run has it now
 	rs.cfg.Resumes = nil
+	rs.approvals.differs = rs.from.State.Differs(cfg.System, cfg.Model.Name())
+	rs.approvals.restore(rs.from.State.Calls)
 	before := rs.talk.offer(m.listed)
 	if len(before) > 0 && sameTools(before[0].Body.(*runlog.ToolsListed), &rs.from.State.Listed) {
 		before = nil

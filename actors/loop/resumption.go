@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -30,7 +31,8 @@ type Resumption struct {
 	// Unknown is what becomes of a call that the process before has sent, that has no result and may
 	// not be made twice: [runlog.OutcomeAsk] (so is empty), OutcomeAgain, OutcomeTell or OutcomeEnd.
 	Unknown string
-	OnDrift string // [runlog.DriftContinue] or DriftAdopt, which is empty too
+	OnDrift string          // [runlog.DriftContinue] or DriftAdopt, which is empty too
+	With    json.RawMessage // as in [Origin], for the run from here on; empty is as before
 
 	lost *runlog.Entry // of the turn that was open; nil for none
 }

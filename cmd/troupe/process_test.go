@@ -155,7 +155,13 @@ type streamed struct {
 // start starts troupe.
 func (h *home) start(args ...string) *stream {
 	h.t.Helper()
-	s := &stream{Cmd: h.command(args...), t: h.t}
+	return h.follow(h.command(args...))
+}
+
+// follow is start of a command that is not started yet.
+func (h *home) follow(cmd *exec.Cmd) *stream {
+	h.t.Helper()
+	s := &stream{Cmd: cmd, t: h.t}
 	s.Stderr = &s.stderr
 	out, err := s.StdoutPipe()
 	if err != nil {

@@ -95,6 +95,9 @@ func Read(row *store.Ask) View {
 			if !p.Again {
 				v.Bound = p.Bound()
 			}
+			if p.Note != "" {
+				v.Notes = append(v.Notes, p.Note)
+			}
 		}
 	case runlog.AskLimit:
 		p := new(runlog.LimitPayload)

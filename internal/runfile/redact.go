@@ -62,6 +62,9 @@ func Redact(all []Recording, names ...string) ([]Recording, error) {
 	return out, nil
 }
 
+// RedactText replaces what looks like a secret in a text.
+func RedactText(s string) string { return text(s) }
+
 func text(s string) string { return secrets.ReplaceAllLiteralString(s, Redacted) }
 
 // value redacts a JSON value.

@@ -239,6 +239,14 @@ func begin(ctx context.Context, s store.Store, rec *Recording, epoch int64, owne
 	if err != nil {
 		return store.Run{}, err
 	}
+	for _, e := range entries { // it names programs to be started, as people of another computer wanted it
+		switch b := e.Body.(type) {
+		case *runlog.RunStarted:
+			b.With = nil
+		case *runlog.RunResumed:
+			b.With = nil
+		}
+	}
 	head := rec.Run
 	head.State, head.Job, head.Epoch = "", "", epoch
 	return runlog.Write(ctx, s, head, owner, importTime, entries, nil)

@@ -44,6 +44,15 @@ type ApprovalPayload struct {
 	Tainted bool `json:"tainted,omitzero"`
 	// Again is true if the policy asks in spite of all earlier approvals.
 	Again bool `json:"again,omitzero"`
+	Differs
+}
+
+// Differs is how the agent that works on a run is not the one that the run has recorded. It is a part of the
+// questions of the run, so that no approval counts that was given without it. The zero value is that of
+// a run that goes on as it was.
+type Differs struct {
+	Note         string `json:"note,omitempty"`         // in words
+	Instructions string `json:"instructions,omitempty"` // the hash of the instructions, if they are others
 }
 
 // Bound returns the name of exactly this tool of exactly this server, see [Bound].

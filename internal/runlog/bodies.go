@@ -37,6 +37,9 @@ type (
 		Program    string `json:"program,omitempty"` // that began the run, with its version
 		Fork       string `json:"fork,omitempty"`    // the run whose events stand before run.forked
 		Asks       string `json:"asks,omitempty"`    // of a fork that has that run's Nonce: ends the IDs of its questions
+		// With is what the program that started the run keeps for itself of how it did: an object of
+		// its own. Empty of a journal of an earlier version.
+		With json.RawMessage `json:"with,omitzero"`
 	}
 	// RunParked is the body of run.parked: the run waits without a process.
 	RunParked struct {
@@ -70,6 +73,8 @@ type (
 		Drift bool `json:"drift,omitzero"`
 		// Open are the keys of the calls that were open.
 		Open []string `json:"open,omitempty"`
+		// With is as in [RunStarted], from here on. Empty is as before.
+		With json.RawMessage `json:"with,omitzero"`
 	}
 	// ToolsListed is the body of tools.listed. It comes before the first turn and
 	// whenever something has changed since.

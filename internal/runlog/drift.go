@@ -1,8 +1,11 @@
 package runlog
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Policies for a run that goes on with an agent or tools that are not as it has recorded them.
@@ -22,12 +25,7 @@ type RunDrifted struct {
 // Drift says what is not as the run has recorded it: the instructions and the model of the agent that
 // works, and the tools. Changed are the names of those that are new or have another definition.
 func (s *State) Drift(system, model string, tools []ToolRef) (what, changed []string) {
-	if system != s.Agent.System {
-		what = append(what, "the instructions have changed")
-	}
-	if model != s.Agent.Model {
-		what = append(what, fmt.Sprintf("the model is %s, and was %s", model, s.Agent.Model))
-	}
+	what = s.agentDrift(system, model)
 	if s.Listed.Tools == nil { // not yet
 		return what, nil
 	}
@@ -49,6 +47,30 @@ func (s *State) Drift(system, model string, tools []ToolRef) (what, changed []st
 		}
 	}
 	return what, changed
+}
+
+func (s *State) agentDrift(system, model string) (what []string) {
+	if system != s.Agent.System {
+		what = append(what, "the instructions have changed")
+	}
+	if model != s.Agent.Model {
+		what = append(what, fmt.Sprintf("the model is %s, and was %s", model, s.Agent.Model))
+	}
+	return what
+}
+
+// Differs is how instructions and a model are not those that the run has recorded.
+func (s *State) Differs(system, model string) (d Differs) {
+	what := s.agentDrift(system, model)
+	if len(what) == 0 {
+		return d
+	}
+	if system != s.Agent.System {
+		sum := sha256.Sum256([]byte(system))
+		d.Instructions = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	d.Note = "the run goes on with another agent than it has recorded: " + strings.Join(what, "; ")
+	return d
 }
 
 // drifted takes in that the run goes on with what differs.

@@ -152,6 +152,7 @@ func (b *RunStarted) appendTo(a *jsonx.Appender) {
 	a.SomeText("program", b.Program)
 	a.SomeText("fork", b.Fork)
 	a.SomeText("asks", b.Asks)
+	a.SomeValue("with", b.With)
 }
 
 func (b *ToolsListed) appendTo(a *jsonx.Appender) {

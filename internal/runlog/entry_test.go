@@ -15,7 +15,7 @@ import (
 // samples are one body of each kind.
 func samples() map[string]any {
 	return map[string]any{
-		store.RunStarted:     &RunStarted{Agent: "a", Path: []string{"a"}, Model: "m", Input: []llm.Message{llm.User("hi")}, Nonce: "n", Steps: 1},
+		store.RunStarted:     &RunStarted{Agent: "a", Path: []string{"a"}, Model: "m", Input: []llm.Message{llm.User("hi")}, Nonce: "n", Steps: 1, With: []byte(`{"a":1}`)},
 		ToolsListedType:      &ToolsListed{Tools: []ToolRef{{"t", "s", "h"}}, Absent: []Absent{{"x", "down"}}},
 		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9, Held: budget.Amount{Tokens: 20, Cost: 7, ModelCalls: 1, Steps: 1}, Last: true},
 		store.ModelResult:    &ModelResult{Turn: 1, Message: llm.Assistant("hello"), Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}},
@@ -30,7 +30,7 @@ func samples() map[string]any {
 		RunEndingType: &RunEnding{State: store.Failed, Stop: StopFailed, Text: "t", Structured: []byte(`{}`), Error: "e", Unknown: true,
 			Limit: &LimitReached{Limit: "cost", Max: "1", Then: LimitStop}, Guard: &GuardActed{Guard: "g", Point: "p", Action: GuardStopped}},
 		RunParkedType:    &RunParked{Why: "it was suspended", Class: "server", Since: time.Unix(1, 0).UTC(), Wake: time.Unix(2, 0).UTC()},
-		RunResumedType:   &RunResumed{Owner: "o", Program: "p", Drift: true, Open: []string{"k"}},
+		RunResumedType:   &RunResumed{Owner: "o", Program: "p", Drift: true, Open: []string{"k"}, With: []byte(`{"a":1}`)},
 		RunDriftedType:   &RunDrifted{Policy: DriftContinue, What: []string{"w"}, Tools: []string{"t"}},
 		RunForkedType:    &RunForked{From: "r", At: 7, Program: "p", Results: []string{"k"}, Prompt: true, Said: true},
 		InputAddedType:   &InputAdded{Message: llm.User("again"), Why: AddedRedo},

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,16 +19,17 @@ import (
 // State is the state of a run as its events tell it: the fold of them by [State.Add]. The
 // zero value is that of a run without events. An event of an unknown type changes nothing.
 type State struct {
-	Seq      int64        // of the last event
-	Time     time.Time    // likewise
-	Started  *RunStarted  // nil before the first event
-	Finished *RunFinished // nil while the run has not ended
-	Ending   *RunEnding   // how it ends, once that is decided and the end has to wait; nil else
-	Forked   *RunForked   // nil of a run that is no fork, and of one that is not copied whole
-	Agent    AgentChanged // the agent that works: To, Path, Hash, Model and System of it
-	HandOffs []string     // the tools that handed the conversation over, in order
-	Listed   ToolsListed  // what the model may call
-	Drifted  []string     // tools that are asked about, since they differ from what was recorded
+	Seq      int64           // of the last event
+	Time     time.Time       // likewise
+	Started  *RunStarted     // nil before the first event
+	Finished *RunFinished    // nil while the run has not ended
+	Ending   *RunEnding      // how it ends, once that is decided and the end has to wait; nil else
+	Forked   *RunForked      // nil of a run that is no fork, and of one that is not copied whole
+	Agent    AgentChanged    // the agent that works: To, Path, Hash, Model and System of it
+	HandOffs []string        // the tools that handed the conversation over, in order
+	Listed   ToolsListed     // what the model may call
+	Drifted  []string        // tools that are asked about, since they differ from what was recorded
+	With     json.RawMessage // what the program that works, or has worked, on it has started it with
 
 	// History is the conversation as the next turn shows it to the model, without the last
 	// turn while that is open: see [State.Messages].
@@ -203,6 +205,9 @@ func (s *State) Add(e *Entry) {
 		s.parked(e, b)
 	case *RunResumed:
 		s.resumed, s.resumedWall = e.Seq, s.Wall
+		if len(b.With) > 0 {
+			s.With = b.With
+		}
 	case *RunEnding:
 		if s.Ending == nil { // the first reason counts
 			s.Ending = b
@@ -326,7 +331,7 @@ func (s *State) pass(e *Entry) {
 }
 
 func (s *State) started(b *RunStarted) {
-	s.Started, s.History = b, slices.Clip(b.Input)
+	s.Started, s.History, s.With = b, slices.Clip(b.Input), b.With
 	s.Wall = time.Duration(b.WallMS) * time.Millisecond
 	s.Agent = AgentChanged{To: b.Agent, Path: b.Path, Hash: b.Hash, Model: b.Model, System: b.System}
 	if len(b.Input) > 0 {

@@ -92,6 +92,12 @@ func (cl *Claimer) Hold(ctx context.Context, id, owner string, epoch int64, last
 	return cl.take(ctx, &Tree{Resumption: loop.Resumption{Claimed: at, Head: head}, held: true}, p)
 }
 
+// Look folds the journals of a run that is not claimed, and those of the runs below it: as they were at that moment.
+func (cl *Claimer) Look(ctx context.Context, head store.Run, p Policies) (*Tree, error) {
+	t := &Tree{Resumption: loop.Resumption{Head: head}, held: true}
+	return t, cl.fold(ctx, t, p)
+}
+
 func (cl *Claimer) take(ctx context.Context, t *Tree, p Policies) (*Tree, error) {
 	if err := cl.fold(ctx, t, p); err != nil {
 		return nil, errors.Join(err, cl.Release(ctx, t))
@@ -99,7 +105,7 @@ func (cl *Claimer) take(ctx context.Context, t *Tree, p Policies) (*Tree, error)
 	return t, nil
 }
 
-// fold reads the journal of a run that was claimed, and those of the runs below it.
+// fold reads the journal of a run, and those of the runs below it.
 func (cl *Claimer) fold(ctx context.Context, t *Tree, p Policies) (err error) {
 	t.Unknown, t.OnDrift = p.Unknown, p.OnDrift
 	if t.State, err = runlog.Fold(ctx, cl.Store, t.Head.ID); err != nil {
@@ -140,7 +146,7 @@ func (cl *Claimer) below(ctx context.Context, t *Tree, c *runlog.CallState, p Po
 		return err
 	case !c.Open() || head.Root != t.Head.Root: // the latter is the fork's of that run
 		return nil
-	case !head.HeldBy(t.Head.Owner, t.Head.Epoch):
+	case !t.Claimed.IsZero() && !head.HeldBy(t.Head.Owner, t.Head.Epoch): // else it is looked at
 		return store.ErrFenced
 	}
 	child := &Tree{Resumption: loop.Resumption{Claimed: t.Claimed, Head: head, Counted: true}}

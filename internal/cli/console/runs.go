@@ -104,11 +104,11 @@ func (c *control) start(ctx context.Context, run string, args ...string) error {
 		return err
 	}
 	args = append(args, "--store="+file)
-	if c.env.ConfigPath != "" {
-		args = append(args, "--config="+c.env.ConfigPath)
-	}
 	said := new(tail)
 	cmd := exec.Command(program, args...)
+	if c.env.ConfigPath != "" { // not as a flag: the configuration that the run was started with comes first
+		cmd.Env = append(os.Environ(), "TROUPE_CONFIG="+c.env.ConfigPath)
+	}
 	cmd.Stderr, cmd.SysProcAttr = said, ownSession()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting this program again: %w", err)

@@ -9,10 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/internal/modelconfig"
+	"github.com/troupe-dev/troupe/internal/shellwords"
 )
 
 // Env is what the commands have in common.
@@ -55,6 +57,20 @@ func (e *Env) LogFrom(level string, cmd *cobra.Command) {
 	if !cmd.Flags().Changed("log-level") && !e.FromEnv["log-level"] && !e.Quiet {
 		e.LogLevel = level
 	}
+}
+
+// Command is a command of this program that can be pasted into any folder: it works with the same store and configuration.
+func (e *Env) Command(words ...string) string {
+	for _, given := range []struct{ flag, file string }{{"--config", e.ConfigPath}, {"--store", e.StorePath}} {
+		if given.file == "" {
+			continue
+		}
+		if path, err := filepath.Abs(given.file); err == nil {
+			given.file = path
+		}
+		words = append(words, given.flag, given.file)
+	}
+	return "troupe " + shellwords.Join(words)
 }
 
 // Note tells the user something that is not the answer.

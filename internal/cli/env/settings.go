@@ -22,6 +22,9 @@ func (e *Env) Config() (*Settings, error) {
 	return e.settings, nil
 }
 
+// Reload has the configuration read again, where it is looked for now.
+func (e *Env) Reload() { e.settings = nil }
+
 // Section is Config with the variables of one of its sections in place.
 func (e *Env) Section(name string) (*Settings, error) {
 	s, err := e.Config()

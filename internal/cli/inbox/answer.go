@@ -256,7 +256,7 @@ func settle(ctx context.Context, e *env.Env, s store.Store, row *store.Ask, d st
 		return nil
 	}
 	if r, err := s.Run(ctx, row.Run); err == nil && !owner.Holds(r, time.Now()) {
-		e.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else: troupe runs resume %[1]s", env.Plain(r.ID))
+		e.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else: %s", env.Plain(r.ID), env.Plain(e.Command("runs", "resume", r.ID)))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcpclient/terminal"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // chatFlags are the flags of "troupe chat".
@@ -78,6 +79,22 @@ type chat struct {
 
 func converse(ctx context.Context, e *env.Env, f *chatFlags) (err error) {
 	f.Remember = true
+	if f.goOn {
+		f.resume = cmp.Or(f.resume, "last")
+	}
+	if f.resume != "" {
+		err := e.WithStore(func(s store.Store) error {
+			run, err := runs.FindRun(ctx, s, f.resume)
+			if err != nil {
+				return err
+			}
+			f.resume = run.ID
+			return f.Recall(ctx, e, s, &run)
+		})
+		if err != nil {
+			return err
+		}
+	}
 	piped := !term.IsTerminal(int(e.Stdin.Fd())) // then that is all that is said, and nothing is asked
 	if piped || !e.CanAsk() {
 		f.AskExpiry = waitExpiry
@@ -107,21 +124,17 @@ func converse(ctx context.Context, e *env.Env, f *chatFlags) (err error) {
 	}
 	err = c.talk(ctx)
 	if c.lastRun != "" && c.view.ask != nil && !e.NoStore {
-		e.Note("go on with: troupe chat --resume %s", c.lastRun)
+		e.Note("go on with: %s", e.Command("chat", "--resume", c.lastRun))
 	}
 	return err
 }
 
 // takeUp reads the conversation that is to go on.
 func (c *chat) takeUp(ctx context.Context) error {
-	name := c.f.resume
-	if c.f.goOn {
-		name = cmp.Or(name, "last")
-	}
-	if name == "" {
+	if c.f.resume == "" {
 		return nil
 	}
-	run, err := runs.FindRun(ctx, c.o.Store, name)
+	run, err := c.o.Store.Run(ctx, c.f.resume)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,8 @@ func ForkCommand(e *env.Env) *cobra.Command {
 another model (-m), another prompt, another result of a call, or one more message. The other run stays as it is.
 
 Calls that were sent by then are not made again: the fork has their results. A KEY of --edit is that of a call, as
-"troupe runs show RUN --json" has it. The servers, the model and the agent are those of the flags, as with "troupe run"; the limits
-are those of the run where no flag changes them, and what it has spent by then counts.
+"troupe runs show RUN --json" has it. The servers, the model and the agent are those that the run was started with, and its
+limits, where no flag changes them; what it has spent by then counts.
 
 RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it.`,
 		Example: `  troupe runs fork last --at 12 -m ollama/qwen3:8b

@@ -28,8 +28,8 @@ func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 		return strings.Join(append(steps, denyHint(e, q)...), "\n  ")
 	}
 	if q.Kind == agent.KindOutcome {
-		return fmt.Sprintf("run %s waits for a human: did %s happen? There is no terminal to ask on.\n  Look there, then: troupe inbox answer %s --outcome happened (or again, tell, end)\n"+
-			"  and: troupe runs resume %[1]s", run, env.Plain(q.Tool), env.Short(q.ID))
+		return fmt.Sprintf("run %s waits for a human: did %s happen? There is no terminal to ask on.\n  Look there, then: %s (or again, tell, end)\n"+
+			"  and: %s", run, env.Plain(q.Tool), e.Command("inbox", "answer", env.Short(q.ID), "--outcome", "happened"), e.Command("runs", "resume", run))
 	}
 	if q.Kind == agent.KindJob {
 		return fmt.Sprintf("run %s waits for a human: shall its job go on? There is no terminal to ask on.\n"+
@@ -37,11 +37,8 @@ func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 	}
 	lines := []string{fmt.Sprintf("run %s waits for a human: may %s be called? There is no terminal to ask on.", run, env.Plain(q.Tool))}
 	if !e.NoStore && q.Definition != "" && !q.Again {
-		goOn := "run the same command again"
-		if !named {
-			goOn += " with --run-id " + run
-		}
-		lines = append(lines, "To allow this tool in this folder from now on:", "  troupe inbox answer "+env.Short(q.ID)+" --scope here", "Then "+goOn+": the run goes on.",
+		lines = append(lines, "To allow this tool in this folder from now on:", "  "+e.Command("inbox", "answer", env.Short(q.ID), "--scope", "here"),
+			"Then go on with the run:", "  "+e.Command("runs", "resume", run),
 			"Or, to allow every call of one run: "+again+", with --yes.")
 	} else {
 		lines = append(lines, "To allow every call of one run: "+again+", with --yes.")
@@ -55,7 +52,7 @@ func denyHint(e *env.Env, q *agent.Ask) []string {
 	if e.NoStore {
 		return nil
 	}
-	return []string{"The question can be taken off the inbox: troupe inbox deny " + env.Short(q.ID)}
+	return []string{"The question can be taken off the inbox: " + e.Command("inbox", "deny", env.Short(q.ID))}
 }
 
 // limitFlagNames are the flags of limits, by what questions call them.

@@ -26,11 +26,13 @@ func ResumeCommand(e *env.Env) *cobra.Command {
 for what it has answered, and questions that were answered meanwhile count. A call that may have had its effect is made again only if
 its tool is declared safe to repeat; about any other you are asked, or --on-unknown says what to do.
 
-RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it. The flags are those of
-"troupe run", as the run was begun with: its servers, its model, its agent. Its limits stay those that it was begun with.
+RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it. It goes on with
+what it was started with, and in that folder: its agent, configuration, servers, model and policies. Flags, which are those of "troupe run", come
+first. Its limits stay those that it was begun with. A server whose secrets were on the command line has to be given again; one whose definition
+has changed is asked about as for a new run. A call that waits to be made keeps the run from going on where its tool is not there.
 If its agent or its tools are not as the run has recorded them, --drift says what to do; "troupe runs show" says what differs.`,
 		Example: `  troupe runs resume last
-  troupe runs resume 0197c1 --mcp "npx -y @modelcontextprotocol/server-filesystem ."`,
+  troupe runs resume 0197c1 --on-unknown tell`,
 		Args: env.OneArg("a run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return resume(cmd.Context(), e, &f, args[0], unknown, agent.DriftPolicy(drift))
@@ -70,15 +72,21 @@ func goOn(ctx context.Context, e *env.Env, f *runFlags, name string, start func(
 		return err
 	}
 	f.HeldOutside, f.Remember = true, true
+	var head store.Run
+	err = e.WithStore(func(s store.Store) error {
+		if head, err = runs.FindRun(ctx, s, name); err != nil {
+			return err
+		}
+		return f.Recall(ctx, e, s, &head)
+	})
+	if err != nil {
+		return err
+	}
 	o, err := setup.Open(ctx, e, &f.Flags)
 	if err != nil {
 		return err
 	}
 	defer o.Close(&err)
-	head, err := runs.FindRun(ctx, o.Store, name)
-	if err != nil {
-		return err
-	}
 	defer openSocket(e, o)()
 	run, err := start(o, head)
 	if refused, ok := errors.AsType[*agent.NotResumableError](err); ok && o.Agents[head.Agent] == nil {

@@ -100,6 +100,9 @@ func runOnce(ctx context.Context, e *env.Env, f *runFlags, args []string) (err e
 	if err != nil {
 		return err
 	}
+	if err := f.recallOwn(ctx, e); err != nil {
+		return err
+	}
 	settings, err := e.Config()
 	if err != nil {
 		return err
@@ -122,6 +125,22 @@ func runOnce(ctx context.Context, e *env.Env, f *runFlags, args []string) (err e
 	defer o.Close(&err)
 	defer openSocket(e, o)()
 	return follow(ctx, e, o, prompt, f)
+}
+
+// recallOwn fills in what the run of --run-id was started with, if it is there and has not ended.
+func (f *runFlags) recallOwn(ctx context.Context, e *env.Env) error {
+	if f.runID == "" || e.NoStore {
+		return nil
+	}
+	return e.WithStore(func(s store.Store) error {
+		head, err := s.Run(ctx, f.runID)
+		if errors.Is(err, store.ErrNotFound) || err == nil && head.State.Ended() {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		return f.Recall(ctx, e, s, &head)
+	})
 }
 
 // openSocket has the console and troupe tree see what runs here; the console cancels and parks it.
@@ -168,7 +187,7 @@ func show(ctx context.Context, e *env.Env, o *setup.Opened, run *agent.Run, f *r
 	}
 	if errors.Is(runErr, agent.ErrSuspended) {
 		return env.ExitWith(env.ExitWaiting, fmt.Errorf("run %s waits for a human, and no process works on it: answer what it asks "+
-			"(see troupe inbox), then: troupe runs resume %[1]s", run.ID()))
+			"(see troupe inbox), then: %s", run.ID(), e.Command("runs", "resume", run.ID())))
 	}
 	if err := cmp.Or(runErr, err); err != nil {
 		return runError(err)

@@ -55,8 +55,12 @@ func asker(q agent.Ask) string {
 
 // warning says what a human should know before allowing a call (SECA-44).
 func warning(q agent.Ask) string {
-	if !q.Tainted {
-		return ""
+	text := ""
+	if q.Tainted {
+		text = "\nBeware: what strangers have written and private data are both in this conversation, and this call may carry the data out."
 	}
-	return "\nBeware: what strangers have written and private data are both in this conversation, and this call may carry the data out."
+	if q.Note != "" {
+		text += "\nBeware: " + env.Plain(q.Note) + "."
+	}
+	return text
 }

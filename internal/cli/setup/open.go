@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -45,6 +46,8 @@ type Flags struct {
 	WithOptions func(*agent.Options) // has the last word on the runtime
 	Remember    bool                 // do not ask about tools that were allowed in this folder for good
 	AskExpiry   time.Duration        // how long questions wait for a human; zero means some minutes
+
+	set *pflag.FlagSet // of the command
 }
 
 // Add adds the flags to a command.
@@ -53,6 +56,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	f.samplingFlags.add(cmd)
 	f.limitFlags.add(cmd)
 	flags := cmd.Flags()
+	f.set = flags
 	flags.StringVarP(&f.model, "model", "m", "", "`PROVIDER/MODEL`, such as ollama/qwen3:8b (default: what is found)")
 	flags.StringVarP(&f.Agent, "agent", "a", "", "run this `AGENT` of troupe.yaml or of .agents/agents")
 	flags.StringVar(&f.approve, "approve", "", "`WHICH` tool calls ask first: never, all, writes (all but read-only tools of trusted servers), or tainted (those that may carry private data out after untrusted text was read) (default: the agent's, or writes)")
@@ -210,6 +214,9 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 		Consent: f.consent, Sampling: sampling,
 		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{Logger: o.Log, AskOptions: mcpclient.AskOptions{AskExpiry: f.AskExpiry, OnePerson: true, LoginCommand: loginCommand(e, &f.ServerFlags)}}},
 		Providers: o.Settings.Providers(), Prices: prices,
+	}
+	if opts.StartedWith, err = f.startedWith(e, o.Servers); err != nil {
+		return err
 	}
 	if o.authorizer, err = OpenAuthorizer(e, o.Store, o.Servers, AuthorizerOptions{}); err != nil {
 		return err

@@ -61,6 +61,9 @@ type ServerFlags struct {
 	trust    []string // --trust
 	protocol string
 
+	typedIn  string          // the folder of Commands that the command line has; empty is the working folder
+	recalled recalledServers // what a run was started with
+
 	ProtocolFlag string // the name of its flag; empty is protocol
 	KeepDisabled bool   // for commands that only list
 }
@@ -76,15 +79,18 @@ func (f *ServerFlags) Add(cmd *cobra.Command) {
 
 // named reports whether the command line itself names the file, which is consent
 // to start its servers.
-func (f *ServerFlags) named() bool { return len(f.Files) > 0 }
+func (f *ServerFlags) named() bool { return len(f.Files) > 0 && !f.recalled.files }
 
 // errNotNamed refuses a server of the project's file that was not approved.
 var errNotNamed = errors.New("it was not approved, and the command line does not name its file")
 
 // consent is the [agent.Options].Consent of the flags.
 func (f *ServerFlags) consent(_ context.Context, s mcpclient.Server) error {
-	if f.named() || own(&s) {
+	switch {
+	case f.named(), own(&s), f.recalled.files && f.recalled.knows(&s):
 		return nil
+	case f.recalled.files:
+		return errOtherNow
 	}
 	return errNotNamed
 }
@@ -92,10 +98,13 @@ func (f *ServerFlags) consent(_ context.Context, s mcpclient.Server) error {
 // ServersOf collects what the flags, or the project's file, say.
 func ServersOf(e *env.Env, f *ServerFlags) ([]mcpclient.Server, error) {
 	var all []mcpclient.Server
-	for _, line := range f.Commands {
+	for i, line := range f.Commands {
 		s, err := ServerOf(line)
 		if err != nil {
 			return nil, err
+		}
+		if s.Command != "" && i >= f.recalled.commands {
+			s.Dir = f.typedIn
 		}
 		all = append(all, s)
 	}
@@ -156,13 +165,16 @@ func (f *ServerFlags) choose(all []mcpclient.Server, settings *config.MCP) ([]mc
 		if (s.Disabled && !f.KeepDisabled) || (len(f.Only) > 0 && s.File != "" && !slices.Contains(f.Only, s.Name)) {
 			continue
 		}
-		s.Trusted = s.Trusted || slices.Contains(f.trust, s.Name)
+		s.Trusted = s.Trusted || slices.Contains(f.trust, s.Name) && (!f.recalled.trust || f.recalled.knows(&s))
 		s.Protocol = cmp.Or(f.protocol, s.Protocol, settings.Protocol)
 		s.Instances = cmp.Or(s.Instances, settings.Instances)
 		kept = append(kept, s)
 	}
 	for _, names := range [][]string{f.Only, f.trust} {
 		for _, name := range names {
+			if f.recalled.trust && slices.Contains(f.trust, name) {
+				continue // the run goes on without it where it can
+			}
 			if !slices.ContainsFunc(all, func(s mcpclient.Server) bool { return s.Name == name }) {
 				return nil, NoServer(name, all)
 			}

@@ -81,6 +81,9 @@ func (q *questions) decide(ctx context.Context, a *agent.Ask) (agent.Decision, e
 	if a.Tainted {
 		message += "\nIt may carry out private data: the run has read what strangers wrote."
 	}
+	if a.Note != "" {
+		message += "\nBeware: " + relay.Clip(a.Note) + "."
+	}
 	return q.choose(ctx, message, "the user does not allow it", relay.Allow, relay.AllowRun, relay.Deny)
 }
 
