@@ -90,7 +90,7 @@ func TestEndIsKept(t *testing.T) {
 					if tt.cut > 0 {
 						<-run.Ended()
 						time.Sleep(2 * time.Minute)
-						cfg, d = config(again)
+						cfg, _ = config(again)
 						b, run = b.resume(cfg)
 						select {
 						case a := <-b.sink.asked:
@@ -111,7 +111,7 @@ func TestEndIsKept(t *testing.T) {
 					decided++
 					for n := 1; !whole; n++ { // killed again, or not
 						time.Sleep(2 * time.Minute)
-						cfg, d = config(again)
+						cfg, _ = config(again)
 						if d.left = n; left%2 > 0 {
 							d.left = 1 << 30
 						}

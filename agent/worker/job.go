@@ -205,7 +205,7 @@ func (j *work) take(c *actors.Context, v verdict, f *facts) {
 	case v.step == begin:
 		j.begin(c)
 	case v.step == resume:
-		j.resume(c)
+		j.goOn(c)
 	case v.step == alone:
 		j.aside, j.state = true, j.waitingAside
 		j.w.board.putAside(j.job)
@@ -218,7 +218,7 @@ func (j *work) take(c *actors.Context, v verdict, f *facts) {
 			func(c *actors.Context, _ string) { j.look(c) })
 	case v.step == end:
 		j.note(c, f, func(ctx context.Context) (string, error) { return "", j.w.writeEnding(ctx, j.job, f, v.ending) },
-			func(c *actors.Context, _ string) { j.resume(c) })
+			func(c *actors.Context, _ string) { j.goOn(c) })
 	}
 }
 
@@ -247,7 +247,7 @@ func (j *work) waitingAside(c *actors.Context, msg any) {
 	switch msg.(type) {
 	case beginAlone:
 		j.aside = false
-		j.resume(c)
+		j.goOn(c)
 	case cancelJob:
 		j.aside = false
 		j.cancelling()
@@ -293,6 +293,16 @@ func (j *work) begin(c *actors.Context) {
 	actors.AwaitAnswer(c, func(ctx context.Context, answer func(*agent.Run, error)) {
 		hooks.Start(ctx, a, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input}, lease, answer)
 	}, func(run *agent.Run, err error) any { return started{run, err, false} })
+}
+
+// goOn writes that a job which waits runs again, before it goes on: if that ends this process, it is a loss.
+func (j *work) goOn(c *actors.Context) {
+	if j.job.State == store.JobRunning {
+		j.resume(c)
+		return
+	}
+	j.state = j.noting
+	j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, then: j.resume})
 }
 
 // resume goes on with the run of a job that was lost, or left waiting.
@@ -352,7 +362,7 @@ func (j *work) started(c *actors.Context, m started) {
 	}
 	j.allowance.start(j.job.Timeout)
 	if m.resumed {
-		j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, event: report{typ: JobResumed}})
+		j.w.events.emit(report{typ: JobResumed, job: j.job})
 	}
 	switch {
 	case j.job.Cancelling:

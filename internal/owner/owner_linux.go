@@ -61,7 +61,7 @@ func statOf(pid int) (s status, ok bool) {
 
 // parseStat reads the fields behind the name, which may have spaces and parentheses: the first is the state, field 3.
 func parseStat(data []byte) (s status, ok bool) {
-	const state, threads, start = 3 - 3, 20 - 3, 22 - 3
+	const state, threads, start = 0, 20 - 3, 22 - 3 // in proc(5) the state is the third field
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) <= start {
 		return s, false

@@ -28,6 +28,9 @@ func queue(t *testing.T, failures map[string]string) *memstore.Store {
 		if err != nil || len(claimed) != 1 {
 			t.Fatal(claimed, err)
 		}
+		if _, err := s.Create(ctx, store.Run{ID: claimed[0].Run, Agent: agent, Job: id, Epoch: claimed[0].Epoch}, "w", time.Hour); err != nil {
+			t.Fatal(err)
+		}
 		state := store.JobFailed
 		if text == "unknown" {
 			state = store.JobUnknown
@@ -117,11 +120,15 @@ func TestRetryFromStart(t *testing.T) {
 			}
 			events = append(events, ev)
 		}
-		if _, err := s.Create(t.Context(), store.Run{ID: "a-1.1", Agent: "a"}, "w", time.Hour, events...); err != nil {
+		r, err := s.Claim(t.Context(), "a-1.1", "w", time.Hour)
+		if err == nil {
+			_, err = s.Append(t.Context(), store.Append{Run: r.ID, Owner: "w", Epoch: r.Epoch, After: store.Unchecked, Events: events})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		f := retryFlags{fromStart: true, yes: yes}
-		err := f.retry(t.Context(), e, s, []string{"a-1"})
+		err = f.retry(t.Context(), e, s, []string{"a-1"})
 		j, _ := s.Job(t.Context(), "a-1")
 		if yes && (err != nil || j.State != store.JobQueued || j.From != "") || !yes && (env.ExitCode(err) != env.ExitUsage || j.State != store.JobFailed) {
 			t.Errorf("yes %v: got %v and a job that is %s from %q", yes, err, j.State, j.From)
