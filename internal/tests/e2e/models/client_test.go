@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestText(t *testing.T) {
 			if usage.Input < 3 /* the roles are two, and the marker */ || usage.Output < pieces || usage.Estimated {
 				t.Errorf("Stream(%q): got usage %+v for %d pieces", prompt, usage, pieces)
 			}
-			if want := (llm.Finish{Reason: llm.FinishStop, Model: s.model}); finish != want {
+			if want := (llm.Finish{Reason: llm.FinishStop, Model: s.model}); !reflect.DeepEqual(finish, want) {
 				t.Errorf("Stream(%q): got %+v, want %+v", prompt, finish, want)
 			}
 		}
