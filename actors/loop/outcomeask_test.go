@@ -128,10 +128,10 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
-// late is an error of a call whose time was over.
-type late struct{ error }
+// timeOver is an error of a call whose time was over.
+type timeOver struct{ error }
 
-func (late) Timeout() bool { return true }
+func (timeOver) Timeout() bool { return true }
 
 // TestUnknownHere: a call whose outcome becomes unknown while its run lives is handled as after a crash: a
 // safe one is made again, a few times, any other is a question, or what the policy says.
@@ -151,7 +151,7 @@ func TestUnknownHere(t *testing.T) {
 	}{
 		{name: "safe", safe: true, fails: 2, made: 3, says: "write{}"},
 		{name: "safe, and never answered", safe: true, fails: 9, made: 3, says: "is unknown, it may have taken effect: cut off"},
-		{name: "safe, and its time was over", safe: true, fails: 9, err: &loop.UnknownError{Err: late{errors.New("too late")}}, made: 1, says: "too late"},
+		{name: "safe, and its time was over", safe: true, fails: 9, err: &loop.UnknownError{Err: timeOver{errors.New("too late")}}, made: 1, says: "too late"},
 		{name: "it happened", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeHappened, "paid as no. 7")}, fails: 9, made: 1, says: "paid as no. 7"},
 		{name: "again", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeAgain, "")}, fails: 1, made: 2, says: "write{}"},
 		{name: "again and again", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeAgain, ""), runlog.OutcomeDecision(runlog.OutcomeAgain, ""),
@@ -232,7 +232,7 @@ func TestUnknownHereThenKilled(t *testing.T) {
 			cfg.AskExpiry = time.Hour
 			return cfg
 		}
-		b.diesAt(4, config()) // behind the question
+		b.diesAt(3, config()) // the question
 		b, run := b.resume(config())
 		synctest.Wait()
 		asks, err := b.store.Asks(t.Context(), store.AskQuery{})

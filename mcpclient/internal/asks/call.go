@@ -47,7 +47,7 @@ type Call struct {
 	ends    map[int]func() // to be called when it goes
 	lastEnd int
 	turn    Turn // the instance that it has; nil if it has none
-	asks    bool // the instance was told that the call waits for a person
+	asking  bool // the instance was told that the call waits for a person
 	over    bool // it needs none any more
 }
 
@@ -71,8 +71,8 @@ type Turn interface {
 
 // tellTurn tells the instance whether the call waits for a person. The lock is held.
 func (t *Call) tellTurn() {
-	if asks := t.waits > 0; t.turn != nil && asks != t.asks {
-		if t.asks = asks; asks {
+	if asking := t.waits > 0; t.turn != nil && asking != t.asking {
+		if t.asking = asking; asking {
 			t.turn.Asks(1)
 		} else {
 			t.turn.Asks(-1)
@@ -99,10 +99,10 @@ func (t *Call) HaveTurn(turn Turn) {
 func (t *Call) LeaveTurn(over bool) {
 	t.mu.Lock()
 	turn := t.turn
-	if turn != nil && t.asks {
+	if turn != nil && t.asking {
 		turn.Asks(-1)
 	}
-	t.turn, t.asks, t.over = nil, false, t.over || over
+	t.turn, t.asking, t.over = nil, false, t.over || over
 	t.mu.Unlock()
 	if turn != nil {
 		turn.Leave()
