@@ -296,7 +296,10 @@ func (c *Call) look(ctx context.Context, res *mcp.CallToolResult, err error) (to
 func (cs *calls) outcomes(out []runlog.Entry, c *actors.Context, m *toolReturned) []runlog.Entry {
 	if unknown, ok := errors.AsType[*UnknownError](m.err); ok && !m.call.unsent() && !cs.finishing() {
 		cs.pay(m.call, true)
-		return append(append(out, cs.lost(c, m.call, unknown)...), cs.taint(m.call)...)
+		if out = append(out, cs.lost(c, m.call, unknown)...); m.call.made {
+			out = append(out, cs.taint(m.call)...)
+		}
+		return out
 	}
 	out = append(out, cs.outcomeOf(c, m))
 	out = append(out, m.guards.Entries(m.call.key)...)
@@ -322,6 +325,9 @@ func (cs *calls) lost(c *actors.Context, cl *call, unknown *UnknownError) []runl
 		cl.was.SentAt = cl.sentAt
 	}
 	cl.why = unknown.Err.Error()
+	if cl.takesUp {
+		cl.why = left + "; " + cl.why
+	}
 	cl.takesUp, cl.dispatched, cl.goes, cl.between = false, false, false, false
 	safe := cl.safeAgain()
 	c.Log().Warn("the outcome of a call is unknown", "run", cs.cfg.ID, "tool", cl.name, "error", unknown.Err)
