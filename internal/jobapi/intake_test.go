@@ -219,7 +219,7 @@ func TestHostileRequests(t *testing.T) {
 	post(http.StatusBadRequest, "not as expected", `[1]`)
 	post(http.StatusBadRequest, "not as expected", `{"prompt":"x"}{"prompt":"y"}`)
 	post(http.StatusUnprocessableEntity, "no prompt", `{}`)
-	post(http.StatusUnprocessableEntity, "agent", `{"prompt":"x","agent":"`+strings.Repeat("a", 5000)+`"}`)
+	post(http.StatusUnprocessableEntity, "Agent", `{"prompt":"x","agent":"`+strings.Repeat("a", 5000)+`"}`)
 	post(http.StatusUnprocessableEntity, "timeout", `{"prompt":"x","timeout":"-1s"}`)
 	post(http.StatusUnprocessableEntity, "id: want letters", `{"prompt":"x","id":"../../etc"}`)
 	post(http.StatusUnprocessableEntity, "MaxAttempts", `{"prompt":"x","maxAttempts":-1}`)
