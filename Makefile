@@ -128,7 +128,7 @@ kill-matrix: ## kill a process, or have it stand still, its disk full, its store
 
 # Of a seed the schedule of faults is the same each time, and not when a process comes to do what.
 .PHONY: chaos
-chaos: ## random faults on workers that share a store (1 minute a round; SEED=1 ROUNDS=10 JOBS=30 WORKERS=3 DURATION=30s, KEEP=folder for stores and logs)
+chaos: ## random faults on workers that share a store (1 minute a round; SEED=1 ROUNDS=10 JOBS=40 WORKERS=3 DURATION=30s, KEEP=folder for stores and logs)
 	@$(NESTED) CHAOS_SEED=$(SEED) CHAOS_ROUNDS=$(ROUNDS) CHAOS_JOBS=$(JOBS) CHAOS_WORKERS=$(WORKERS) CHAOS_DURATION=$(DURATION) CHAOS_KEEP=$(abspath $(KEEP)) \
 		$(GO) test -count 1 -timeout 24h -v -run '^TestChaos$$' ./chaos | grep -vE '^=== (RUN|PAUSE|CONT)'
 

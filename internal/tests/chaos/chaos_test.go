@@ -49,7 +49,7 @@ func TestChaos(t *testing.T) {
 			t.Fatalf("CHAOS_SEED=%q: want a number: %v", text, err)
 		}
 	}
-	o := settings{jobs: setting("CHAOS_JOBS", 30), workers: setting("CHAOS_WORKERS", 3), lasts: 20 * time.Second}
+	o := settings{jobs: setting("CHAOS_JOBS", 40), workers: setting("CHAOS_WORKERS", 3), lasts: 20 * time.Second}
 	if text := os.Getenv("CHAOS_DURATION"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -321,6 +321,7 @@ func round(t *testing.T, seed uint64, o settings) reached {
 	ctx, cancel := context.WithTimeout(t.Context(), o.lasts+5*time.Minute)
 	defer cancel()
 	w.fleet.orders.GiveUp, w.fleet.orders.MaxLosses = 2*lease, 4 // persons are asked now and then
+	w.slow = true
 	w.program = peers.RequireTroupe(t)
 	got, names := reached{pairs: make(map[[2]string]int), mu: new(sync.Mutex)}, make([]string, o.workers)
 	for i := range names {

@@ -67,6 +67,12 @@ var kinds = map[string]kind{
 	"mended": {agent: "plain", calls: []string{"a", "b"}, turns: func(job string) []llmtest.Turn { // its model refuses the second turn until a person has seen to it
 		return []llmtest.Turn{call("modern", "pay", job, "a", 200), call("modern", "pay", job, "b", 200)}
 	}},
+	"long": {agent: "plain", calls: []string{"a", "b", "c", "d", "e", "f", "g", "h"}, turns: func(job string) (all []llmtest.Turn) {
+		for i, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			all = append(all, call([]string{"modern", "legacy"}[i%2], "pay", job, name, 150))
+		}
+		return all
+	}},
 	"cancelled": {agent: "plain", calls: []string{"a", "b", "c", "d"}, turns: func(job string) []llmtest.Turn {
 		return []llmtest.Turn{call("modern", "pay", job, "a", 300), call("legacy", "pay", job, "b", 300), call("modern", "pay", job, "c", 300), call("legacy", "pay", job, "d", 300)}
 	}},

@@ -44,6 +44,7 @@ type world struct {
 	retry  map[string]int // acknowledged retries of a job that had ended
 	idle   bool           // the person does not answer
 	locked bool           // the test has the store locked
+	slow   bool           // the person thinks for up to three seconds
 }
 
 // told is an answer that counts.
@@ -266,6 +267,9 @@ func (w *world) answer(ctx context.Context) {
 		return // the store is locked
 	}
 	for _, a := range asks {
+		if w.slow && time.Since(a.Created) < time.Duration(w.chance("thinks "+a.ID))*30*time.Millisecond {
+			continue
+		}
 		t, ok := w.decision(a)
 		if !ok {
 			continue
