@@ -55,14 +55,14 @@ func rows() map[string]row {
 		}},
 		"the model is away for longer than GiveUp": {do: func(c *trial) {
 			c.until("there is progress", func() bool { return c.progress() > 0 })
-			c.away(true)
+			c.silent(agent.KindJob)
 			c.must(c.model.fail("503"))
 			c.until("a person is asked", func() bool {
 				asks, err := c.s.Asks(c.ctx, store.AskQuery{Status: store.AskPending})
 				return err == nil && slices.ContainsFunc(asks, func(a store.Ask) bool { return a.Kind == agent.KindJob })
 			})
 			c.must(c.model.fail(""))
-			c.away(false)
+			c.silent("")
 		}, tell: func(o *orders) { o.GiveUp = lease }},
 		"stands still past the lease": {do: func(c *trial) {
 			c.until("there is progress", func() bool { return c.progress() > 0 })
@@ -129,29 +129,7 @@ func rows() map[string]row {
 }
 
 // awaited are the rows that fail until what they show is mended, by the number of issue 30; CHAOS_AWAITED=1 tries them.
-var awaited = map[string]string{
-	"killed twice, with progress between":                     "D1",
-	"killed five times, with progress between":                "D1",
-	"killed twice, without progress":                          "D1",
-	"killed five times, without progress":                     "D1",
-	"killed more often than MaxLosses":                        "D1",
-	"the store is locked past the lease":                      "D3",
-	"the disk is full past the lease":                         "D3",
-	"an answer wakes a worker that gave up":                   "D4",
-	"a person goes on with a parked run":                      "D6",
-	"retried, and killed meanwhile":                           "D8",
-	"the model is away for longer than all attempts: refused": "D2",
-	"the model is away for longer than all attempts: 503":     "D2",
-	"the model is away for longer than all attempts: 429":     "D2",
-	"the model is away for longer than all attempts: 401":     "D2",
-	"the model is away for longer than all attempts: cut":     "D2",
-	"the model is away for longer than all attempts: hangs":   "D2",
-	"the model is away for longer than GiveUp":                "D2",
-	"stands still past the lease":                             "D5",
-	"SIGTERM, twice":                                          "D6",
-	"cancelled, and killed meanwhile":                         "14",
-	"chaos":                                                   "D1 to D8",
-}
+var awaited = map[string]string{"retried, and killed meanwhile": "D8"}
 
 // whole is set by make kill-matrix; else the tests try a few cases.
 var whole = os.Getenv("KILL_MATRIX") == "whole"
@@ -309,7 +287,16 @@ func (c *trial) killWithout(times int) {
 		c.until("the model is asked", func() bool {
 			j := c.job()
 			epoch = j.Epoch
-			return j.Owner != "" && moment(c.ctx, c.s, j) == asked
+			if j.Owner == "" || j.Run == "" {
+				return false
+			}
+			_, runs, err := tree(c.ctx, c.s, j.Run)
+			for _, entries := range runs {
+				if phase(entries) == asked {
+					return err == nil
+				}
+			}
+			return false
 		})
 		c.kill()
 		c.until("a worker has claimed it", func() bool { return c.job().Epoch > epoch })

@@ -121,7 +121,7 @@ func (o *oracle) claims() {
 		case c.what == "state" && c.state == string(store.JobQueued):
 			delete(last, c.id)
 		case c.what == "claim":
-			if before, ok := last[c.id]; ok && c.at-before < 0.95 && o.cancel[c.id].IsZero() {
+			if before, ok := last[c.id]; ok && c.at-before < 0.95 && o.cancel[c.id].IsZero() && !strings.HasPrefix(c.own, "agent-") { // a person need not wait
 				if quick[c.id]++; quick[c.id] <= 3 {
 					o.fail(11, "job %s was claimed by %s %.3f s after the claim before", c.id, c.own, c.at-before)
 				}

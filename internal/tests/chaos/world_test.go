@@ -43,6 +43,7 @@ type world struct {
 	cancel map[string]time.Time
 	retry  map[string]int // acknowledged retries of a job that had ended
 	idle   bool           // the person does not answer
+	mute   string         // the kind of questions that the person does not answer
 	locked bool           // the test has the store locked
 	slow   bool           // the person thinks for up to three seconds
 }
@@ -260,13 +261,26 @@ func (w *world) away(is bool) {
 	w.idle = is
 }
 
+// silent has the person answer no question of a kind; "" is none.
+func (w *world) silent(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mute = kind
+}
+
 // answer answers each question that is open.
 func (w *world) answer(ctx context.Context) {
 	asks, err := w.s.Asks(ctx, store.AskQuery{Status: store.AskPending})
 	if err != nil {
 		return // the store is locked
 	}
+	w.mu.Lock()
+	mute := w.mute
+	w.mu.Unlock()
 	for _, a := range asks {
+		if a.Kind == mute {
+			continue
+		}
 		if w.slow && time.Since(a.Created) < time.Duration(w.chance("thinks "+a.ID))*30*time.Millisecond {
 			continue
 		}
