@@ -343,9 +343,7 @@ func round(t *testing.T, seed uint64, o settings) reached {
 		lanes.Go(func() { l.run(until) })
 	}
 	jobs := &lane{r: rand.New(rand.NewPCG(seed, 2))}
-	kinds, coming := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(kind string) bool {
-		return kind == "mended" && awaited["retried, and killed meanwhile"] != "" && os.Getenv("CHAOS_AWAITED") == ""
-	}), make([]string, o.jobs)
+	kinds, coming := slices.Sorted(maps.Keys(kinds)), make([]string, o.jobs)
 	for i := range coming {
 		coming[i] = kinds[jobs.r.IntN(len(kinds))]
 		if i < len(kinds) {

@@ -128,9 +128,6 @@ func rows() map[string]row {
 	return all
 }
 
-// awaited are the rows that fail until what they show is mended, by the number of issue 30; CHAOS_AWAITED=1 tries them.
-var awaited = map[string]string{"retried, and killed meanwhile": "D8"}
-
 // whole is set by make kill-matrix; else the tests try a few cases.
 var whole = os.Getenv("KILL_MATRIX") == "whole"
 
@@ -146,10 +143,6 @@ func TestKillMatrixWorkers(t *testing.T) {
 		r := all[name]
 		if r.kinds == nil {
 			r.kinds = general
-		}
-		if why := awaited[name]; why != "" && os.Getenv("CHAOS_AWAITED") == "" {
-			t.Logf("%s: awaits that %s is mended", name, why)
-			continue
 		}
 		for _, kind := range r.kinds {
 			if n++; !whole && (uint64(n)+seed)%12 != 0 {

@@ -396,7 +396,7 @@ func (o *oracle) answered(ctx context.Context, a store.Ask, t told) {
 		}
 	}
 	if a.Kind == runlog.AskOutcome {
-		if way, _ := runlog.Outcome(t.decision); way == runlog.OutcomeAgain && !o.cancelled(t.op) && !slices.ContainsFunc(o.lines, func(l line) bool { return l.Op == t.op && l.Phase == "effect" }) {
+		if way, _ := runlog.Outcome(t.decision); way == runlog.OutcomeAgain && !o.cancelled(t.op) && !o.abandoned[t.op] && !slices.ContainsFunc(o.lines, func(l line) bool { return l.Op == t.op && l.Phase == "effect" }) {
 			o.fail(8, "call %s was to be made again, and had no effect", t.op)
 		}
 	}

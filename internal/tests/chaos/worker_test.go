@@ -105,7 +105,7 @@ func (o orders) work() error {
 	defer stop()
 	signal.Ignore(syscall.SIGXFSZ) // the limit of the size of files is an error, as a full disk is
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s, err := sqlite.Open(o.DB, &sqlite.Options{BusyTimeout: busy})
+	s, err := sqlite.Open(o.DB, &sqlite.Options{BusyTimeout: busy, Synchronous: sqlite.Normal})
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w := &world{t: t, seed: seed, ledger: ledger{filepath.Join(dir, "effects")}, jobs: make(map[string]string), told: make(map[string]told), cancel: make(map[string]time.Time), retry: make(map[string]int)}
 	path := filepath.Join(dir, "troupe.db")
-	s, err := sqlite.Open(path, &sqlite.Options{BusyTimeout: busy})
+	// No machine loses its power here, and a disk that others use is slow to sync.
+	s, err := sqlite.Open(path, &sqlite.Options{BusyTimeout: busy, Synchronous: sqlite.Normal})
 	if err != nil {
 		t.Fatal(err)
 	}
