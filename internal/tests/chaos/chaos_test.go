@@ -151,8 +151,8 @@ var ofProcesses = []fault{
 			if err := l.fleet.kill(l.fleet.get(name)); err != nil {
 				return err
 			}
-			l.got.note(l.ctx, l.world, "kill all", name)
 		}
+		l.got.note(l.ctx, l.world, "kill all", "")
 		sleep(l.ctx, down) // answers come while none is up
 		for _, name := range l.names {
 			if _, err := l.fleet.start(name, ""); err != nil {
