@@ -59,8 +59,9 @@ func Gone(name string) bool {
 	return ok && of.place == self().place && !lives(of)
 }
 
-// Holds reports whether a process holds the lease of a run: it has not expired, and its owner is not known to be gone.
-func Holds(r store.Run, now time.Time) bool { return r.Leased(now) && !Gone(r.Owner) }
+// Holds reports whether a process holds the lease of a run: it has not expired, and its owner is not known to be gone. A job's run
+// is held until its lease has expired: only then a worker takes it, and counts it as lost.
+func Holds(r store.Run, now time.Time) bool { return r.Leased(now) && (r.Job != "" || !Gone(r.Owner)) }
 
 // parse reads a name that New has made with a place.
 func parse(name string) (p process, ok bool) {

@@ -8,6 +8,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
 )
 
 // TestMain is also the process that prints a name of its own and then waits.
@@ -77,6 +80,29 @@ func TestLaterProcess(t *testing.T) {
 	before.start--
 	if name := nameOf("agent", before); !Gone(name) {
 		t.Errorf("%q: got alive, and its PID is that of a later process", name)
+	}
+}
+
+// TestHolds: a lease ends with its time or with its owner, but that of a job's run only with its time.
+func TestHolds(t *testing.T) {
+	now, before := time.Now(), self()
+	before.start--
+	gone, here := nameOf("agent", before), New("agent")
+	tests := []struct {
+		name string
+		run  store.Run
+		want bool
+	}{
+		{"here", store.Run{Owner: here, Expires: now.Add(time.Minute)}, true},
+		{"here, expired", store.Run{Owner: here, Expires: now}, false},
+		{"gone", store.Run{Owner: gone, Expires: now.Add(time.Minute)}, false},
+		{"gone, of a job", store.Run{Owner: gone, Job: "j", Expires: now.Add(time.Minute)}, true},
+		{"released", store.Run{}, false},
+	}
+	for _, tt := range tests {
+		if got := Holds(tt.run, now); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }
 
