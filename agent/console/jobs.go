@@ -167,6 +167,7 @@ type jobPage struct {
 	Attempts []runLine       // the newest first
 	Effects  *jobapi.Effects // calls that an attempt from the start may make again; nil where there is none to come
 	Repeats  []jobapi.EffectCount
+	Since    time.Time // its model's provider is away for which it waits; else zero
 	Again    time.Time // a job that waits for what is away goes on; else zero
 	Hook     string    // how its webhook stands
 	Timeout  string
@@ -227,6 +228,10 @@ func (c jobPages) showJob(v *visit, j *store.Job, wrong string) error {
 	}
 	if j.State == store.JobWaiting && strings.HasPrefix(j.Error, "waits for ") && j.NotBefore.After(now) {
 		p.Again = j.NotBefore
+		var err error
+		if p.Since, err = jobapi.AwaySince(ctx, s, j); err != nil {
+			return err
+		}
 	}
 	if j.Run != "" && !j.State.Ended() {
 		open, err := s.Asks(ctx, store.AskQuery{Status: store.AskPending, Run: j.Run, Limit: maxListed})

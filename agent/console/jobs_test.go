@@ -124,13 +124,17 @@ func TestJobWaitsForAProvider(t *testing.T) {
 	if err != nil || len(claimed) != 1 {
 		t.Fatal(claimed, err)
 	}
+	d.record(claimed[0].Run, "", []runlog.Entry{{Type: store.RunStarted, Body: &runlog.RunStarted{Agent: "clerk"}},
+		{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: "no", Class: "auth", Since: time.Now().Add(-time.Hour), Wake: time.Now().Add(time.Hour)}}})
 	u := store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: claimed[0].Epoch}, Owner: "w", State: store.JobWaiting, Release: true,
 		NotBefore: time.Now().Add(time.Hour), Error: "waits for provider openai: auth: no"}
 	if _, err := d.store.UpdateJob(ctx, u); err != nil {
 		t.Fatal(err)
 	}
 	status, page := d.get(d.browser, "/jobs/j")
-	wants(t, "the job", status, page, http.StatusOK, "waits for provider openai: auth: no. It is tried again at")
+	wants(t, "the job", status, page, http.StatusOK, "waits for provider openai: auth: no. The provider has been away since", "It is tried again at")
+	status, page = d.get(d.browser, "/runs/"+claimed[0].Run)
+	wants(t, "the run", status, page, http.StatusOK, "Waits for its model's provider", "The provider has been away since", "(auth)", "It is tried again at")
 }
 
 func (d *desk) record(id, parent string, entries []runlog.Entry) {

@@ -36,6 +36,8 @@ type runPage struct {
 	Turns, Calls          int
 	From                  string          // the run that it is a fork of; empty for none
 	Open                  []question.View // that wait for a person
+	Outage                *runlog.Outage  // of its model's provider, for which the run was left; nil for none
+	Wake                  time.Time       // it is tried again; zero where that is not known
 	Chart                 *chart
 	*nested
 	Left     int    // steps before these
@@ -161,6 +163,9 @@ func (c runPages) saying(ctx context.Context, run string) (turn int, text string
 // say takes over what the journal says of the run as a whole.
 func (p *runPage) say(s *runlog.State) {
 	p.Model, p.Usage, p.Cost, p.Turns, p.Calls = s.Agent.Model, s.Usage, s.Spent.Cost, s.Steps, s.ToolCalls
+	if s.Parked != nil && s.Parked.Class != "" {
+		p.Outage, p.Wake = s.Outage, s.Parked.Wake
+	}
 	if s.Forked != nil {
 		p.From = s.Forked.From
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -101,7 +102,7 @@ func TestGiveUp(t *testing.T) {
 				var effects atomic.Int64
 				open(t, s, llmtest.Loop(llmtest.Func(o.turn)), &agent.Config{Tools: []agent.Tool{counted(false, &effects)}}, &worker.Options{GiveUp: time.Hour})
 				add(t, s, store.Job{ID: "j"})
-				question := func() []store.Ask {
+				pending := func() []store.Ask {
 					t.Helper()
 					asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
 					if err != nil {
@@ -111,21 +112,24 @@ func TestGiveUp(t *testing.T) {
 				}
 				time.Sleep(50 * time.Minute)
 				synctest.Wait()
-				if asks := question(); len(asks) != 0 {
+				if asks := pending(); len(asks) != 0 {
 					t.Fatalf("it asks too early: %+v", asks)
 				}
 				time.Sleep(20 * time.Minute)
 				synctest.Wait()
-				asks := question()
+				asks := pending()
 				if len(asks) != 1 || asks[0].Kind != agent.KindJob || !strings.Contains(string(asks[0].Payload), "away since") {
 					t.Fatalf("got the questions %+v, want its own", asks)
+				}
+				if v := question.Read(&asks[0]); v.Bad != nil || v.Job == nil || v.Job.Job != "j" || v.Job.Class == "" || v.Job.Provider != "llmtest" {
+					t.Errorf("a person reads %+v of it, %v", v.Job, v.Bad)
 				}
 				if _, err := s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: status, By: "ada"}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(30 * time.Minute)
 				synctest.Wait()
-				if asks := question(); len(asks) != 0 {
+				if asks := pending(); len(asks) != 0 {
 					t.Errorf("it asks again: %+v", asks)
 				}
 				o.away.Store(false)

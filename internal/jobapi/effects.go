@@ -109,3 +109,21 @@ func (n EffectCount) String() string {
 	}
 	return text
 }
+
+// AwaySince is since when the model's provider is away that a job waits for; zero for a job that waits
+// for none.
+func AwaySince(ctx context.Context, s store.Journal, j *store.Job) (time.Time, error) {
+	if j.State != store.JobWaiting || j.Run == "" {
+		return time.Time{}, nil
+	}
+	state, err := runlog.Fold(ctx, s, j.Run)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, err
+	case state.Parked == nil || state.Parked.Class == "" || state.Outage == nil:
+		return time.Time{}, nil
+	}
+	return state.Outage.Since, nil
+}

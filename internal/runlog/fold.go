@@ -40,8 +40,9 @@ type State struct {
 	Calls   []*CallState
 	Asks    []*Question
 
-	Outage   *Outage // since when the model cannot be asked; nil unless the run was left for that, and no answer has come since
-	Progress int64   // number of the last answer of the model, result of a call that was made, or decision on a question
+	Outage   *Outage    // since when the model cannot be asked; nil unless the run was left for that, and no answer has come since
+	Parked   *RunParked // how it was left; nil while a process works on it, or has died
+	Progress int64      // number of the last answer of the model, result of a call that was made, or decision on a question
 
 	Steps     int // turns begun
 	ToolCalls int
@@ -200,10 +201,13 @@ func (s *State) Add(e *Entry) {
 	case *StopMet:
 		s.StopMet = b
 	case *RunFinished:
+		s.Parked = nil
 		s.finished(b)
 	case *RunParked:
+		s.Parked = b
 		s.parked(e, b)
 	case *RunResumed:
+		s.Parked = nil
 		s.resumed, s.resumedWall = e.Seq, s.Wall
 		if len(b.With) > 0 {
 			s.With = b.With

@@ -331,14 +331,14 @@ func showCommand(e *env.Env) *cobra.Command {
 			if asJSON {
 				return e.PrintJSON(jobapi.Show(j))
 			}
-			return showJob(e, j)
+			return showJob(cmd.Context(), e, s, j)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func showJob(e *env.Env, j store.Job) error {
+func showJob(ctx context.Context, e *env.Env, s store.Journal, j store.Job) error {
 	rows := [][2]string{
 		{"agent", j.Agent}, {"key", j.Key}, {"batch", j.Batch}, {"schedule", j.Schedule},
 		{"created", j.Created.Local().Format(time.DateTime)}, {"updated", j.Updated.Local().Format(time.DateTime)},
@@ -347,6 +347,13 @@ func showJob(e *env.Env, j store.Job) error {
 	}
 	if what, ok := strings.CutPrefix(j.Error, "waits for "); ok && j.State == store.JobWaiting {
 		rows[len(rows)-1] = [2]string{"waits for", what}
+		since, err := jobapi.AwaySince(ctx, s, &j)
+		if err != nil {
+			return err
+		}
+		if !since.IsZero() {
+			rows = append(rows, [2]string{"since", since.Local().Format(time.DateTime)})
+		}
 		if j.NotBefore.After(time.Now()) {
 			rows = append(rows, [2]string{"again at", j.NotBefore.Local().Format(time.DateTime)})
 		}

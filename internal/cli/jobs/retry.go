@@ -164,7 +164,7 @@ func (f *retryFlags) show(e *env.Env, jobs []store.Job) {
 	if f.fromStart {
 		how = "begin anew, with new keys"
 	}
-	e.Note("%s, which would %s:", env.Count(len(jobs), "job"), how)
+	e.Note("%s to %s:", env.Count(len(jobs), "job"), how)
 	for i := range jobs {
 		if i == maxShown {
 			e.Note("  and %d more", len(jobs)-i)

@@ -93,7 +93,7 @@ func TestRetrySelects(t *testing.T) {
 			if strings.Join(got, " ") != tt.want {
 				t.Errorf("queued: got %v, want %s\n%s", got, tt.want, out.String())
 			}
-			if tt.flags.dry && (!strings.Contains(out.String(), "3 jobs, which would go on") || !strings.Contains(out.String(), "a-3  failed since")) {
+			if tt.flags.dry && (!strings.Contains(out.String(), "3 jobs to go on behind") || !strings.Contains(out.String(), "a-3  failed since")) {
 				t.Errorf("--dry-run says\n%s", out.String())
 			}
 		})
