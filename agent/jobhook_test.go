@@ -139,7 +139,7 @@ func parked(t *testing.T, s *memstore.Store) (*agent.Runtime, store.Job, store.A
 	return rt, j, asks[0]
 }
 
-// TestResumeRunOfAJob: whoever goes on with the run of a parked job ends the job with it.
+// TestResumeRunOfAJob: a process that goes on with the run of a parked job ends the job with it.
 func TestResumeRunOfAJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := memory()

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/agent/internal/jobhook"
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/owner"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -143,7 +144,7 @@ func (rt *Runtime) resume(ctx context.Context, id string, o ResumeOptions) (*Run
 	if err != nil {
 		return nil, err
 	}
-	if o.job.ID == "" && !head.Leased(time.Now()) { // a run that cannot go on is left as it is, and no lease passes while servers connect
+	if o.job.ID == "" && !owner.Holds(head, time.Now()) { // a run that cannot go on is left as it is, and no lease passes while servers connect
 		tree, err := rt.claims.Look(ctx, head, rt.policies(o))
 		if err == nil {
 			err = a.lacksNothing(ctx, tree, o)

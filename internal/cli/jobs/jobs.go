@@ -367,7 +367,7 @@ func showJob(ctx context.Context, e *env.Env, s store.Journal, j store.Job) erro
 	}
 	res := resultOf(j)
 	if why := res.Incomplete.Why(); why != "" {
-		fmt.Fprintf(&b, "  %-10s%s\n", "incomplete", why)
+		fmt.Fprintf(&b, "  %-10s%s\n", "note", why)
 	}
 	if res.Text != "" {
 		b.WriteString("  result\n")

@@ -94,7 +94,7 @@ func fork(ctx context.Context, e *env.Env, f *forkFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	return goOn(ctx, e, &f.runFlags, name, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
+	return goOn(ctx, e, &f.runFlags, name, func(store.Run) error { return nil }, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
 		run, err := o.Runtime.Fork(ctx, head.ID, f.at, opts)
 		if errors.Is(err, store.ErrExists) {
 			return nil, env.Usagef("there is a run %s already: choose another --run-id", f.runID)

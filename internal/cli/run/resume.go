@@ -29,7 +29,7 @@ its tool is declared safe to repeat; about any other you are asked, or --on-unkn
 RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it. It goes on with
 what it was started with, and in that folder: its agent, configuration, servers, model and policies. Flags, which are those of "troupe run", come
 first. Its limits stay those that it was begun with. A server whose secrets were on the command line has to be given again; one whose definition
-has changed is asked about as for a new run. A call that waits to be made keeps the run from going on where its tool is not there.
+has changed is asked about as for a new run. A call that waits to be made keeps the run from going on where its tool is missing.
 If its agent or its tools are not as the run has recorded them, --drift says what to do; "troupe runs show" says what differs.`,
 		Example: `  troupe runs resume last
   troupe runs resume 0197c1 --on-unknown tell`,
@@ -53,10 +53,13 @@ func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string, 
 	if !slices.Contains([]agent.DriftPolicy{agent.ContinueDrift, agent.StopDrift, agent.AdoptDrift}, drift) {
 		return env.Usagef("--drift %q: want continue, stop or adopt", string(drift))
 	}
-	return goOn(ctx, e, f, name, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
+	may := func(head store.Run) error {
 		if head.State.Ended() {
-			return nil, env.Usagef("the run %s has ended, as %s: there is nothing to go on with", head.ID, head.State)
+			return env.Usagef("the run %s has ended, as %s: there is nothing to go on with", head.ID, head.State)
 		}
+		return nil
+	}
+	return goOn(ctx, e, f, name, may, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
 		run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: policy, Drift: drift})
 		if errors.Is(err, store.ErrLeased) {
 			return nil, fmt.Errorf("a process works on the run %s, or did until a moment ago: try again after %s", head.ID, head.Expires.Local().Format("15:04:05"))
@@ -66,8 +69,8 @@ func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string, 
 	})
 }
 
-// goOn opens the program as "troupe run" does, and shows the run that start makes of one in the store.
-func goOn(ctx context.Context, e *env.Env, f *runFlags, name string, start func(o *setup.Opened, head store.Run) (*agent.Run, error)) (err error) {
+// goOn opens the program as "troupe run" does, and shows the run that start makes of one in the store. Nothing is opened for one that may refuses.
+func goOn(ctx context.Context, e *env.Env, f *runFlags, name string, may func(store.Run) error, start func(o *setup.Opened, head store.Run) (*agent.Run, error)) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -75,6 +78,9 @@ func goOn(ctx context.Context, e *env.Env, f *runFlags, name string, start func(
 	var head store.Run
 	err = e.WithStore(func(s store.Store) error {
 		if head, err = runs.FindRun(ctx, s, name); err != nil {
+			return err
+		}
+		if err := may(head); err != nil {
 			return err
 		}
 		return f.Recall(ctx, e, s, &head)

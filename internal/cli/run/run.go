@@ -212,8 +212,8 @@ func leftError(e *env.Env, run string, err error) error {
 	if e.NoStore {
 		return runError(fmt.Errorf("run %q: asking the model: %w", run, away.Err))
 	}
-	return runError(fmt.Errorf("%w\n  It is the provider's state (%s). To go on with the run where it is, once the model can be asked again: troupe runs resume %s",
-		err, away.Class, run))
+	return runError(fmt.Errorf("%w\n  It is the provider's state (%s). To go on with the run where it is, once the model can be asked again: %s",
+		err, away.Class, e.Command("runs", "resume", run)))
 }
 
 func startError(err error) error {

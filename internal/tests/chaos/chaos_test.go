@@ -292,7 +292,7 @@ func (w *world) still(p *process) error {
 		for end := time.Now().Add(time.Second); time.Now().Before(end) && !stands(p.cmd.Process.Pid); {
 			time.Sleep(time.Millisecond)
 		}
-		if w.isLocked() { // by the test: nobody else is in a transaction
+		if w.isLocked() { // by the test: no other process is in a transaction
 			return nil
 		}
 		err := w.s.DeleteRecord(context.Background(), "probe", "probe", "probe")
