@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -62,7 +62,7 @@ func TestWorkerGuide(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"until": until, "listens": listens},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"until": until, "ready": ready},
 	})
 }
 
@@ -90,7 +90,7 @@ func workerScript(commands, address string, curl bool) string {
 			background = fmt.Sprintf("worker%d", i)
 			fmt.Fprintf(&script, "exec sh %s &%s&\n", name, background)
 			if strings.Contains(command, "--http") {
-				fmt.Fprintf(&script, "listens %s\n", address)
+				fmt.Fprintf(&script, "ready %s\n", address)
 			}
 		case command == "troupe inbox":
 			fmt.Fprintf(&script, "until pending troupe inbox\nexec sh %s\n", name)
@@ -132,20 +132,22 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// listens is "listens ADDRESS": it waits until a program does.
-func listens(ts *testscript.TestScript, neg bool, args []string) {
+// ready is "ready ADDRESS": it waits until the worker there takes jobs.
+func ready(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: listens ADDRESS")
+		ts.Fatalf("usage: ready ADDRESS")
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(30 * time.Second); ; <-tick.C {
-		if conn, err := net.Dial("tcp", args[0]); err == nil {
-			_ = conn.Close()
-			return
+		if res, err := http.Get("http://" + args[0] + "/readyz"); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return
+			}
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("no program listens at %s", args[0])
+			ts.Fatalf("no worker takes jobs at %s", args[0])
 		}
 	}
 }
