@@ -343,6 +343,21 @@ func (a *Agent) startLater(ctx context.Context, prompt string, o *RunOptions, an
 	})
 }
 
+// Blocked returns a server of the agent's of which a further run would have to wait for an instance, if it
+// calls one of its tools; false if there is none: see [Runtime.Full].
+func (a *Agent) Blocked() (server string, blocked bool) {
+	names := a.cfg.Servers
+	if names == nil {
+		names = a.rt.servers.names()
+	}
+	for _, name := range names {
+		if a.rt.Full(name) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 // newRun makes a run that has not begun. Ctx is that of its start; from is the call that
 // starts it, nil for a run of its own.
 func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *starter) (*Run, error) {
@@ -350,7 +365,7 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	if err != nil {
 		return nil, err
 	}
-	run := &Run{id: o.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: identity(a.name, prompt, &o)}
+	run := &Run{id: o.ID, store: a.rt.store, onAsk: o.OnAsk, onUnknown: o.OnUnknown, tenant: o.Tenant, hash: identity(a.name, prompt, &o)}
 	own := loop.Own{ID: o.ID, Schema: o.Output, Check: check,
 		Origin: &loop.Origin{InputHash: run.hash.String(), Input: append(slices.Clip(o.History), llm.User(prompt))}}
 	if from == nil { // that of the others is the same
@@ -372,10 +387,11 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 	}
 	switch {
 	case from != nil:
-		run.onAsk = from.by.run.onAsk
+		run.onAsk, run.onUnknown = from.by.run.onAsk, from.by.run.onUnknown
 	case run.onAsk == nil:
 		run.onAsk = rt.opts.OnAsk
 	}
+	own.Unknown = string(cmp.Or(run.onUnknown, rt.opts.OnUnknown))
 	rec.asks = newAnswering(run, rt.sys)
 	asked := a.asked(o)
 	rec.servers = asked.servers

@@ -168,7 +168,7 @@ func TestObserve(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if got, want := fmt.Sprint(seen), "[{false  false} {true  false} {false  false} {false  true}]"; got != want {
+		if got, want := fmt.Sprint(seen), "[{false   false} {true   false} {false   false} {false   true}]"; got != want {
 			t.Errorf("Observe: got %s, want %s", got, want)
 		}
 		again, err := rt.Agent("lead2", nil)

@@ -27,8 +27,8 @@ const (
 	// is over. Only [RetryPage], [OpenPage] and [GiveUpPage] do something; after any other
 	// answer the page goes on waiting, and is not asked about again.
 	KindPage = runlog.AskPage
-	// KindOutcome is a call that may have had its effect when the process that made it ended: what
-	// came of it? See [Ask].Sent. It is answered with [Happened], [CallAgain], [TellModel] or
+	// KindOutcome is a call that may have had its effect, and has no result: the process that made it
+	// has ended, or no answer came that can be used. What came of it? See [Ask].Sent and Why. It is answered with [Happened], [CallAgain], [TellModel] or
 	// [EndRun]; any other answer, none too, is [TellModel].
 	KindOutcome = runlog.AskOutcome
 	// KindLogin is a server that the run cannot use before a person has logged in there with

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -159,7 +160,7 @@ func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 		if jsonx.Unmarshal(b.Ask.Payload, &p) != nil {
 			p.Arguments = json.RawMessage(b.Ask.Payload)
 		}
-		a.Arguments, a.Sent = p.Arguments, p.Sent
+		a.Arguments, a.Sent, a.Why = p.Arguments, p.Sent, cmp.Or(p.Why, runlog.ProcessEnded)
 		return a
 	}
 	if b.Ask.Kind != runlog.AskKind {

@@ -141,6 +141,8 @@ type (
 		// Sent is when the call of a [KindOutcome] was made for the last time; zero for all other
 		// questions.
 		Sent time.Time `json:"sent,omitzero"`
+		// Why says why the outcome of a [KindOutcome] is unknown, perhaps in words of its server.
+		Why string `json:"why,omitempty"`
 
 		answer answerer
 	}

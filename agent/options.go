@@ -58,8 +58,9 @@ type Options struct {
 	// OnClose says what becomes of the runs under way when the runtime closes. The zero value
 	// suspends them, if there is a Store.
 	OnClose CloseMode
-	// OnUnknown is what becomes of a call of unknown outcome when a run is resumed. The zero value
-	// asks a person.
+	// OnUnknown is what becomes of a call of unknown outcome: its process has ended, its connection
+	// was lost, its time was over, or what came as its answer cannot be used. The zero value
+	// asks a person. A call that is declared safe is made again without that.
 	OnUnknown UnknownPolicy
 	// OnDrift is what becomes of a resumed run whose agent or tools are not as it has recorded
 	// them. The zero value is [AdoptDrift].

@@ -153,11 +153,12 @@ func (r *record) noteAsks(entries []runlog.Entry) {
 		case store.AskSettled:
 			s.update(func() { delete(s.open, e.Key) })
 		case runlog.ToolWaitingType:
+			b := e.Body.(*runlog.ToolWaiting)
 			s.update(func() {
 				if s.held == nil {
 					s.held = make(map[string]heldUp)
 				}
-				s.held[e.Key] = heldUp{r, e.Body.(*runlog.ToolWaiting).For}
+				s.held[e.Key] = heldUp{r, b.Server, b.For}
 			})
 		case store.ToolDispatched, store.ToolResult, store.ToolUnknown:
 			s.update(func() { delete(s.held, e.Key) })

@@ -74,8 +74,8 @@ func (p DriftPolicy) check() error {
 	return fmt.Errorf("unknown policy for drift %q: want continue, stop or adopt", string(p))
 }
 
-// UnknownPolicy says what becomes of a call of a run that goes on if the call may have had its
-// effect when its process ended, has no result, and is not declared safe to repeat.
+// UnknownPolicy says what becomes of a call that may have had its effect, has no result, and is not
+// declared safe to repeat: its process has ended, or no answer came that can be used.
 type UnknownPolicy string
 
 // The policies for calls of unknown outcome.
@@ -85,7 +85,7 @@ const (
 	// TellUnknown has the model read that the outcome is unknown.
 	TellUnknown UnknownPolicy = runlog.OutcomeTell
 	// RepeatUnknown makes the call again, with the same idempotency key: for tools that take no
-	// harm from that. A tool whose definition has changed is asked about.
+	// harm from that. In one process it is made three times at most. A tool whose definition has changed is asked about.
 	RepeatUnknown UnknownPolicy = runlog.OutcomeAgain
 	// EndUnknown ends the run with [ErrOutcomeUnknown].
 	EndUnknown UnknownPolicy = runlog.OutcomeEnd
@@ -241,6 +241,7 @@ func (a *Agent) resumed(ctx context.Context, re *claims.Tree, o ResumeOptions, f
 	}
 	run := &Run{id: re.Head.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: hash, resumes: true,
 		worked: time.Duration(re.State.Started.WallMS)*time.Millisecond - re.State.Wall}
+	run.onUnknown = o.OnUnknown
 	own := loop.Own{ID: run.id, Check: check, Resumes: &re.Resumption}
 	if from == nil {
 		re.With = a.rt.startedWith(o.StartedWith)

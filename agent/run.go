@@ -16,14 +16,15 @@ import (
 
 // Run is one run of an agent. It goes on with and without a reader.
 type Run struct {
-	id     string
-	hash   digest // of the prompt, input, output and names that it was started with
-	store  store.Store
-	loop   *loop.Run // nil for a run of another process or of the past
-	record *record   // nil likewise
-	onAsk  AskFunc   // answers its questions; nil leaves them to others
-	traced *tracing  // nil without a [Tracer]
-	tenant *Tenant   // whose connections it uses; nil for the runtime's
+	id        string
+	hash      digest // of the prompt, input, output and names that it was started with
+	store     store.Store
+	loop      *loop.Run     // nil for a run of another process or of the past
+	record    *record       // nil likewise
+	onAsk     AskFunc       // answers its questions; nil leaves them to others
+	onUnknown UnknownPolicy // of its calls; empty is the runtime's
+	traced    *tracing      // nil without a [Tracer]
+	tenant    *Tenant       // whose connections it uses; nil for the runtime's
 
 	following *following // of a run of another process that Start has found; nil for none
 
@@ -80,7 +81,8 @@ func (r *Run) Suspend(ctx context.Context) error {
 }
 
 // SuspendIdle is Suspend for a run that with its sub-agents waits for nothing but answers of people,
-// and of them not for a form, a page or a login. Any other goes on, and the error is [ErrNotWaiting].
+// and of them not for a form, a page or a login, and for instances of servers: the calls that wait for
+// those were not sent, and are made once the run goes on. Any other goes on, and the error is [ErrNotWaiting].
 func (r *Run) SuspendIdle(ctx context.Context) error {
 	if r = r.here(); r.loop == nil {
 		return ErrNotWaiting

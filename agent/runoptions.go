@@ -19,8 +19,7 @@ type RunOptions struct {
 	// OnAsk answers the questions of this run and its sub-agents, in place of
 	// [Options].OnAsk.
 	OnAsk AskFunc
-	// OnUnknown is what becomes of a call of unknown outcome if the run of that ID exists and goes on.
-	// Empty is [Options].OnUnknown.
+	// OnUnknown is what becomes of a call of the run, or of its sub-agents, of unknown outcome. Empty is [Options].OnUnknown.
 	OnUnknown UnknownPolicy
 	// Input is the input of the agent, as [Config].Input describes it; it follows the
 	// prompt, which may then be empty. Empty means none.

@@ -19,6 +19,9 @@ type Standing struct {
 	// For is the reason of a wait where no question is open, such as: an instance of server
 	// "files" (4 of 4 in use).
 	For string
+	// Instance is the server of which a call waits for an instance, where that is the reason of For. Such
+	// a call was not sent: see [Run.SuspendIdle].
+	Instance string
 	// Ended is true if the run has its outcome, or if no process works on it any more:
 	// [Run.Wait] returns at once, or very soon.
 	Ended bool
@@ -34,10 +37,10 @@ type standing struct {
 	log  *slog.Logger
 }
 
-// heldUp is a call that waits: its run, and the reason.
+// heldUp is a call that waits for an instance: its run, the server, and the reason in words.
 type heldUp struct {
-	of   *record
-	what string
+	of           *record
+	server, what string
 }
 
 func (s *standing) observe(f func(Standing)) {
@@ -67,9 +70,10 @@ func (s *standing) update(change func()) {
 	}
 	before := s.last
 	change()
-	s.last.Waiting, s.last.For = len(s.open) > 0 || len(s.held) > 0, ""
+	s.last.Waiting, s.last.For, s.last.Instance = len(s.open) > 0 || len(s.held) > 0, "", ""
 	if len(s.held) > 0 && len(s.open) == 0 {
-		s.last.For = s.held[slices.Min(slices.Collect(maps.Keys(s.held)))].what
+		first := s.held[slices.Min(slices.Collect(maps.Keys(s.held)))]
+		s.last.For, s.last.Instance = first.what, first.server
 	}
 	if s.last != before {
 		s.tell()

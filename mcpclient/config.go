@@ -32,7 +32,7 @@ func LoadConfig(path string) ([]Server, error) {
 func configured(c *hostconfig.Server) Server {
 	s := Server{
 		Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir,
-		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout, Instances: c.Instances, NoAsk: c.NoAsk,
+		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout, Instances: c.Instances, HeldInstances: c.HeldInstances, NoAsk: c.NoAsk,
 		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, Err: c.Err,
 		MaxMessage: c.MaxMessage, NoInstructions: c.NoInstructions, Warnings: c.Warnings,
 	}

@@ -212,8 +212,7 @@ func (c requests) outcome(t *asks.Call, res call.Result, err error) (json.RawMes
 
 // answered reports whether the server has ended a call that failed with err.
 func answered(err error) bool {
-	_, wire := errors.AsType[*mcp.Error](err)
-	return wire || errors.Is(err, ErrInput) || errors.Is(err, call.ErrInvalidResponse)
+	return call.Heard(err) || errors.Is(err, ErrInput)
 }
 
 // originOf is the origin of a question about one call.

@@ -64,6 +64,9 @@ type Options struct {
 	Authorizer Authorizer
 	// OnState hears of each change of the connection. It must not block.
 	OnState func(Status)
+	// OnFull hears that a call has to wait for an instance of a server, see [Server].Instances, and
+	// once there is one for a further owner. It must not block, nor use the connection.
+	OnFull func(server string, full bool)
 	Observers
 	AskOptions
 	// MaxCalls bounds the calls under way. Zero means 4096.
@@ -260,8 +263,13 @@ type InstanceWait struct {
 	Server string
 	// InUse is how many instances other owners have, Of how many there may be.
 	InUse, Of int
+	// Held is how many more there are whose calls wait for a person, see [Server].HeldInstances.
+	Held int
 }
 
 func (w *InstanceWait) String() string {
+	if w.Held > 0 {
+		return fmt.Sprintf("an instance of server %q (%d of %d in use, %d more wait for people)", w.Server, w.InUse, w.Of, w.Held)
+	}
 	return fmt.Sprintf("an instance of server %q (%d of %d in use)", w.Server, w.InUse, w.Of)
 }

@@ -91,6 +91,10 @@ type Server struct {
 	// a server in this process there are as many connections, of those zero means 1; of
 	// others there is always one.
 	Instances int
+	// HeldInstances bounds the further ones while the calls on as many wait for a person, so that
+	// questions without an answer do not keep the calls of others waiting. Zero means twice
+	// Instances, or none where that is 1; below zero means none. At most there are 64.
+	HeldInstances int
 	// NoAsk says that the server asks nothing, neither of a person nor of a model: nothing
 	// of that is declared to it, and calls of all owners go to one process at the same time.
 	NoAsk bool
@@ -193,6 +197,9 @@ func (s *Server) check() error {
 	if s.Instances < 0 || s.Instances > maxInstances {
 		return &ServerError{Server: s.Name, Err: fmt.Errorf("instances is %d, want 1 to %d, or 0 for the default", s.Instances, maxInstances)}
 	}
+	if s.HeldInstances > maxInstances {
+		return &ServerError{Server: s.Name, Err: fmt.Errorf("heldInstances is %d, want at most %d, or 0 for the default", s.HeldInstances, maxInstances)}
+	}
 	if _, err := negotiate.Versions(s.Protocol); err != nil {
 		return &ServerError{Server: s.Name, Err: err}
 	}
@@ -288,6 +295,17 @@ func (s *Server) mostInstances() int {
 		return min(max(s.Instances, 1), maxInstances)
 	}
 	return 1
+}
+
+// heldInstances is how many more there may be while as many are held by questions to people.
+func (s *Server) heldInstances() int {
+	switch most := s.mostInstances(); {
+	case s.HeldInstances != 0:
+		return min(max(s.HeldInstances, 0), maxInstances)
+	case most > 1:
+		return min(2*most, maxInstances)
+	}
+	return 0
 }
 
 // DefaultMaxMessage is how many bytes a message of a server may have, unless

@@ -34,7 +34,7 @@ func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*po
 		}
 		w.Keep = o.Keep && c.pooled().Most > 1
 		if report := o.OnInstance; report != nil {
-			w.OnWait = func(inUse, most int) { report(&InstanceWait{Server: c.server.Name, InUse: inUse, Of: most}) }
+			w.OnWait = func(u pool.Use) { report(&InstanceWait{Server: c.server.Name, InUse: u.InUse, Of: u.Of, Held: u.Held}) }
 			w.OnEnd = func() { report(nil) }
 		}
 	}
@@ -83,7 +83,7 @@ func lentTo(t *asks.Call, w *pool.Turn, then func(error)) func(*pool.Instance, e
 				next := &pool.Turn{Owner: w.Owner, Alone: w.Alone, Only: i}
 				i.Pool().Lend(ctx, next, lentTo(t, next, then))
 			}
-			t.HaveTurn(i.Leave)
+			t.HaveTurn(i)
 		}
 		then(err)
 	}

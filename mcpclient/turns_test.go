@@ -223,8 +223,13 @@ func (m *made) get() (waits []string, sent int, ended bool, text string, err err
 
 // begin makes a call for somebody by [Host.Start].
 func begin(ctx context.Context, h *Host, who string, keep bool) *made {
+	return beginAs(ctx, h, person(who), who, keep)
+}
+
+// beginAs is begin for a Human of the test's.
+func beginAs(ctx context.Context, h *Host, human Human, who string, keep bool) *made {
 	m := new(made)
-	opts := &CallOptions{Human: person(who), Keep: keep,
+	opts := &CallOptions{Human: human, Keep: keep,
 		OnInstance: func(w *InstanceWait) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -289,6 +294,95 @@ func TestInstances(t *testing.T) {
 			t.Errorf("eve: got %q, %v", text, err)
 		}
 	})
+}
+
+// A process whose call waits for a person leaves its place to another, up to a bound of its own: calls of
+// others go on beside questions that have no answer. The program hears when a further owner would have to
+// wait, and when not any more.
+func TestInstancesHeldByQuestions(t *testing.T) {
+	tests := []struct {
+		name   string
+		server Server
+		held   int // processes beside Instances
+	}{
+		{"twice as many by default", Server{Instances: 2}, 4},
+		{"as said", Server{Instances: 2, HeldInstances: 1}, 1},
+		{"none", Server{Instances: 2, HeldInstances: -1}, 0},
+		{"none beside a single one", Server{Instances: 1}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCopies(t)
+				var heard []string
+				h := s.host(&HostOptions{Options: Options{OnFull: func(server string, full bool) { heard = append(heard, fmt.Sprint(server, full)) }}}, tt.server)
+				most := tt.server.Instances
+				asking := make([]*patient, most+tt.held)
+				for i := range asking {
+					asking[i] = &patient{person: person(fmt.Sprintf("a%02d", i)), answered: make(chan struct{})}
+					beginAs(t.Context(), h, asking[i], string(asking[i].person), false)
+					s.ask(i + 1)
+				}
+				if n := s.started(); n != most+tt.held {
+					t.Fatalf("%d processes, want %d", n, most+tt.held)
+				}
+				if len(heard) != 0 {
+					t.Errorf("before a call waits: heard %q", heard)
+				}
+				// All that count are held by questions, and so are as many of the others as may be.
+				eve := begin(t.Context(), h, "eve1", false)
+				waits, sent, _, _, _ := eve.get()
+				want := fmt.Sprintf(`an instance of server "files" (%d of %d in use)`, most, most)
+				if tt.held > 0 {
+					want = fmt.Sprintf(`an instance of server "files" (%d of %d in use, %d more wait for people)`, most, most, tt.held)
+				}
+				if sent != 0 || !slices.Equal(waits, []string{want}) {
+					t.Errorf("eve waits for %q, sent %d times; want %q", waits, sent, want)
+				}
+				if !slices.Equal(heard, []string{"filestrue"}) {
+					t.Errorf("heard %q", heard)
+				}
+				close(asking[0].answered)
+				synctest.Wait()
+				s.letGo("a00")
+				if _, sent, _, _, _ := eve.get(); sent != 1 {
+					t.Errorf("eve was sent %d times once an instance was free", sent)
+				}
+				s.letGo("eve1")
+				if !slices.Equal(heard, []string{"filestrue", "filesfalse"}) {
+					t.Errorf("heard %q", heard)
+				}
+				for i, p := range asking[1:] {
+					close(p.answered)
+					synctest.Wait()
+					s.letGo(fmt.Sprintf("a%02d", i+1))
+				}
+			})
+		})
+	}
+}
+
+// patient is a person who answers when it is time.
+type patient struct {
+	person
+	answered chan struct{}
+}
+
+func (p *patient) Decide(ctx context.Context, _ *Ask) (*Decision, error) {
+	select {
+	case <-p.answered:
+	case <-ctx.Done():
+	}
+	return &Decision{Action: mcp.ActionDecline}, nil
+}
+
+// ask has process n ask a form.
+func (s *copies) ask(n int) {
+	s.mu.Lock()
+	p := s.procs[n-1]
+	s.mu.Unlock()
+	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"elicitation/create","params":{"message":"which?","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}}`, n))
+	synctest.Wait()
 }
 
 // Three calls of three owners that take four seconds each take four seconds.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 // What a call can end with beside the peer's answer. None of them is ever a
@@ -96,7 +98,10 @@ func (e *LostError) Unwrap() error { return e.Err }
 type TransportError struct {
 	Method string // of the request
 	Status int    // of HTTP; 0 when there was none
-	Err    error  // what went wrong; may be nil
+	// Unsent is set when the request was surely not carried out: it never left, or access to it
+	// was refused with 401 or 403.
+	Unsent bool
+	Err    error // what went wrong; may be nil
 }
 
 func (e *TransportError) Error() string {
@@ -113,7 +118,8 @@ func (e *TransportError) Error() string {
 // Unwrap returns what went wrong.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// ResponseError says that the peer's response cannot be used.
+// ResponseError says that the peer's response cannot be used: what has become of the request
+// is not known, unless it is one without an effect.
 type ResponseError struct {
 	Method string
 	Err    error
@@ -126,5 +132,19 @@ func (e *ResponseError) Error() string {
 // Is reports that the error is [ErrInvalidResponse].
 func (e *ResponseError) Is(target error) bool { return target == ErrInvalidResponse }
 
-// Unwrap returns what is wrong with it.
-func (e *ResponseError) Unwrap() error { return e.Err }
+// Unwrap returns what is wrong with it; nil where Err has a wire error, such as that of
+// [mcp.Scan], in its chain: an [*mcp.Error] that is found in the error of a call is the peer's
+// own word, and this one is ours.
+func (e *ResponseError) Unwrap() error {
+	if _, ours := errors.AsType[*mcp.Error](e.Err); ours {
+		return nil
+	}
+	return e.Err
+}
+
+// Heard reports whether err, of a request that is no task's, shows that the peer is alive: it has
+// answered, be it with an error, or with what cannot be used.
+func Heard(err error) bool {
+	_, wire := errors.AsType[*mcp.Error](err)
+	return wire || errors.Is(err, ErrInvalidResponse)
+}

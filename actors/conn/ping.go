@@ -2,9 +2,9 @@ package conn
 
 import (
 	"context"
-	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -52,7 +52,7 @@ func (a *actor) ping(c *actors.Context) {
 // pinged counts the pings that were not answered (PING-02).
 func (a *actor) pinged(c *actors.Context, err error) {
 	a.pinger = nil
-	if _, answered := errors.AsType[*mcp.Error](err); err == nil || answered {
+	if err == nil || call.Heard(err) {
 		a.misses = 0
 		a.nextPing()
 		return

@@ -50,9 +50,12 @@ type call struct {
 	noRoom  bool                    // it was refused for a limit
 	nth     int                     // which of its kind in a row, once the model is to be warned
 	held    int                     // how much of the run's clock it holds
-	was     *runlog.CallState       // when the process before had sent it; nil for a call of this one
+	was     *runlog.CallState       // as it was sent, once its outcome is unknown; nil for a call that was not sent before
+	why     string                  // likewise, why the outcome is unknown
 	takesUp bool                    // likewise, and it goes on with was.Task or was.Round
 	same    bool                    // likewise, and its tool is the one that it was decided for
+	repeats int                     // how often it was made again here without a person's word
+	sentAt  time.Time               // by this process, for the last time
 
 	// Of a tool that dispatches its calls itself.
 	waits      string // the reason of its wait before it is sent; empty for none
@@ -98,6 +101,12 @@ func (cl *call) sameTool(was *runlog.CallState) bool {
 	return cl.tool != nil && cl.tool.Hash == was.Intent.Hash && cl.tool.Server == was.Intent.Server
 }
 
+// safeAgain reports whether a call that was sent may be made again without a word: its tool was declared
+// safe when it was decided on, and is the same one now.
+func (cl *call) safeAgain() bool {
+	return cl.same && cl.was.Intent.Safe && cl.tool.Safe && cl.tool.Child == nil
+}
+
 // question is the row of a question about the call.
 func (cl *call) question(cfg *config, kind, id string) store.Ask {
 	if id == cl.key && cfg.Asks != "" { // another run has asked about it
@@ -125,6 +134,7 @@ func (cl *call) nextAsk() string {
 
 // dispatchOf is the event that begins a call.
 func (cl *call) dispatchOf() runlog.Entry {
+	cl.sentAt = store.Clock(time.Now())
 	return runlog.Entry{Type: store.ToolDispatched, Key: cl.key, Body: &runlog.ToolDispatched{Turn: cl.turn.n, CallID: cl.id, Run: cl.child()}}
 }
 

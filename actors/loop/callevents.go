@@ -60,6 +60,7 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 		return
 	}
 	cs.advance(c, entries...)
+	cs.recovery.endIfTold(c)
 }
 
 // leaves leaves the run with the one that a call has started and that was left, and reports whether it does: the call goes on

@@ -125,7 +125,7 @@ func (cs *calls) decided(cl *call, d store.Decision) []runlog.Entry {
 		}
 		return nil
 	case cl.was != nil:
-		return []runlog.Entry{cs.lose(cl, left+", and a person did not have it made again")}
+		return []runlog.Entry{cs.lose(cl, cl.why+", and a person did not have it made again")}
 	}
 	cl.hold.Release()
 	return []runlog.Entry{cs.settle(cl, declined(d), false)}
@@ -294,9 +294,12 @@ func (c *Call) look(ctx context.Context, res *mcp.CallToolResult, err error) (to
 // outcomes appends the events of a call that has returned: what it has come to, and what
 // follows from that.
 func (cs *calls) outcomes(out []runlog.Entry, c *actors.Context, m *toolReturned) []runlog.Entry {
-	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.takesUp && m.call.was.Round == nil && !cs.finishing() {
-		m.call.takesUp, m.call.dispatched, m.call.goes = false, false, false // the server does not know it any more
-		return append(append(out, cs.recovery.unknown(m.call)...), m.guards.Entries(m.call.key)...)
+	if unknown, ok := errors.AsType[*UnknownError](m.err); ok && !m.call.unsent() && !cs.finishing() {
+		cs.pay(m.call, true)
+		if out = append(out, cs.lost(c, m.call, unknown)...); m.call.made {
+			out = append(out, cs.taint(m.call)...)
+		}
+		return out
 	}
 	out = append(out, cs.outcomeOf(c, m))
 	out = append(out, m.guards.Entries(m.call.key)...)
@@ -304,6 +307,50 @@ func (cs *calls) outcomes(out []runlog.Entry, c *actors.Context, m *toolReturned
 		return out
 	}
 	return append(out, cs.taint(m.call)...)
+}
+
+// maxRepeats bounds how often a call is made again without a person's word, as its outcome is unknown.
+const maxRepeats = 2
+
+// lost goes on with a call whose outcome became unknown here, by the same rules as after a crash. A safe one
+// that does not get an answer by then has cost nothing but its time: the model is told.
+func (cs *calls) lost(c *actors.Context, cl *call, unknown *UnknownError) []runlog.Entry {
+	if cs.recovery == nil {
+		cs.recovery = &recovery{parts: cs.parts, policy: cs.cfg.Unknown}
+	}
+	if cl.was == nil {
+		cl.was, cl.same = &runlog.CallState{Intent: cl.intent().Body.(*runlog.ToolIntent)}, true
+	}
+	if !cl.takesUp || cl.was.Round != nil {
+		cl.was.SentAt = cl.sentAt
+	}
+	cl.why = unknown.Err.Error()
+	if cl.takesUp {
+		cl.why = left + "; " + cl.why
+	}
+	cl.takesUp, cl.dispatched, cl.goes, cl.between = false, false, false, false
+	safe := cl.safeAgain()
+	c.Log().Warn("the outcome of a call is unknown", "run", cs.cfg.ID, "tool", cl.name, "error", unknown.Err)
+	switch policy := cs.recovery.unknownPolicy(); {
+	case safe && timedOut(unknown.Err), (safe || policy == runlog.OutcomeAgain) && cl.repeats >= maxRepeats:
+		return []runlog.Entry{cs.lose(cl, cl.why)}
+	case safe:
+		cl.repeats++
+		cl.phase = ready
+		return nil
+	case policy == runlog.OutcomeAgain:
+		cl.repeats++
+	}
+	return cs.recovery.unknown(cl)
+}
+
+// timedOut reports whether the time that the user gives a call was over: it is not given twice.
+func timedOut(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && t.Timeout()
 }
 
 // outcomeOf is the outcome of a call that has returned.
@@ -318,7 +365,7 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 	case unsent && m.call.takesUp: // its server waits for a round that was not sent
 		return cs.settle(m.call, mcp.ErrorResult("not carried out: the server wants input first, and the process that made the call has ended: %v", m.err), true)
 	case unsent && m.call.was != nil:
-		return cs.lose(m.call, left+", and it could not be made again: "+m.err.Error())
+		return cs.lose(m.call, m.call.why+", and it could not be made again: "+m.err.Error())
 	case unsent:
 		return cs.settle(m.call, toolresult.OfError(m.err), false)
 	case isUnknown:

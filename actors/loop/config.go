@@ -105,6 +105,10 @@ type Own struct {
 	// EndsJob returns the end of the job whose attempt the run is, which is written with the
 	// run's last event; nil for one that is not written with it. It is called once, and must not block. Nil is no job.
 	EndsJob func(*Outcome) *store.JobUpdate
+	// Unknown is what becomes of a call whose outcome is unknown and that may not be made twice:
+	// [runlog.OutcomeAsk] (so is empty), OutcomeAgain, OutcomeTell or OutcomeEnd. A run without a
+	// Journal tells where it would ask.
+	Unknown string
 	// Grace is how long a run that ends waits for calls that do not heed their
 	// cancelled context, and once more for its journal. Zero means that of the template, and
 	// there 5 seconds.

@@ -70,6 +70,7 @@ func TestJournalHoldsTheConversation(t *testing.T) {
 					tool("lost", func(context.Context, *loop.Call) (string, error) {
 						return "", &loop.UnknownError{Err: errors.New("cut off")}
 					}))
+				cfg.Unknown = runlog.OutcomeTell
 				if tt.config != nil {
 					tt.config(cfg)
 				}

@@ -128,6 +128,126 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
+// timeOver is an error of a call whose time was over.
+type timeOver struct{ error }
+
+func (timeOver) Timeout() bool { return true }
+
+// TestUnknownHere: a call whose outcome becomes unknown while its run lives is handled as after a crash: a
+// safe one is made again, a few times, any other is a question, or what the policy says.
+func TestUnknownHere(t *testing.T) {
+	cut := &loop.UnknownError{Err: errors.New("cut off")}
+	tests := []struct {
+		name   string
+		safe   bool
+		unkept bool // the run has no journal
+		policy string
+		answer []store.Decision // of the questions, in their order
+		fails  int              // calls that have no outcome
+		err    error            // theirs, in place of cut
+		made   int
+		says   string // the model reads
+		state  store.RunState
+	}{
+		{name: "safe", safe: true, fails: 2, made: 3, says: "write{}"},
+		{name: "safe, and never answered", safe: true, fails: 9, made: 3, says: "is unknown, it may have taken effect: cut off"},
+		{name: "safe, and its time was over", safe: true, fails: 9, err: &loop.UnknownError{Err: timeOver{errors.New("too late")}}, made: 1, says: "too late"},
+		{name: "it happened", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeHappened, "paid as no. 7")}, fails: 9, made: 1, says: "paid as no. 7"},
+		{name: "again", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeAgain, "")}, fails: 1, made: 2, says: "write{}"},
+		{name: "again and again", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeAgain, ""), runlog.OutcomeDecision(runlog.OutcomeAgain, ""),
+			runlog.OutcomeDecision(runlog.OutcomeAgain, ""), runlog.OutcomeDecision(runlog.OutcomeTell, "give it up")}, fails: 9, made: 4, says: "give it up"},
+		{name: "tell", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeTell, "look there")}, fails: 9, made: 1, says: "look there"},
+		{name: "end", answer: []store.Decision{runlog.OutcomeDecision(runlog.OutcomeEnd, "")}, fails: 9, made: 1, state: store.Failed},
+		{name: "no answer", fails: 9, made: 1, says: "cut off"},
+		{name: "policy tell", policy: runlog.OutcomeTell, fails: 9, made: 1, says: "cut off"},
+		{name: "policy again", policy: runlog.OutcomeAgain, fails: 1, made: 2, says: "write{}"},
+		{name: "policy again, and never answered", policy: runlog.OutcomeAgain, fails: 9, made: 3, says: "cut off"},
+		{name: "policy end", policy: runlog.OutcomeEnd, fails: 9, made: 1, state: store.Failed},
+		{name: "no journal", unkept: true, fails: 9, made: 1, says: "cut off"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				made := 0
+				write := tool("write", func(_ context.Context, call *loop.Call) (string, error) {
+					if made++; call.Key != "nonce-1-0" {
+						t.Errorf("the key is %q", call.Key)
+					}
+					if made > tt.fails {
+						return "write" + string(call.Arguments), nil
+					}
+					if tt.err != nil {
+						return "", tt.err
+					}
+					return "", cut
+				})
+				write.Safe = tt.safe
+				model := llmtest.Script(llmtest.Call("write", nil), llmtest.Say("done"))
+				cfg := b.config(model, write)
+				if cfg.Unknown = tt.policy; tt.unkept {
+					cfg.Journal = nil
+				}
+				run := b.start(cfg)
+				for _, answer := range tt.answer {
+					ask := <-b.sink.asked
+					var p runlog.OutcomePayload
+					if err := json.Unmarshal(ask.Payload, &p); err != nil || ask.Kind != runlog.AskOutcome || p.Key != "nonce-1-0" || p.Tool != "write" || p.Why != "cut off" || p.Sent.IsZero() {
+						t.Errorf("the question: got %+v, %v", ask, err)
+					}
+					if _, err := b.store.SettleAsk(t.Context(), ask.ID, answer); err != nil {
+						t.Fatal(err)
+					}
+				}
+				out := b.finish(run)
+				want, says := store.Finished, ""
+				if tt.state != "" {
+					want = tt.state
+				} else {
+					says = strings.Join(results(model.Requests()[1]), " ")
+				}
+				if out.State != want || made != tt.made || !strings.Contains(says, tt.says) || out.ToolCalls != 1 {
+					t.Errorf("got %s, made %d times, %d tool calls, the model reads %q; want %s, %d, 1, %q", out.State, made, out.ToolCalls, says, want, tt.made, tt.says)
+				}
+				if want == store.Failed && !errors.Is(out.Err, loop.ErrOutcomeUnknown) {
+					t.Errorf("the run ended with %v", out.Err)
+				}
+			})
+		})
+	}
+}
+
+// TestUnknownHereThenKilled: the question about a call of this process is the same one after a crash.
+func TestUnknownHereThenKilled(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		made := 0
+		write := tool("write", func(context.Context, *loop.Call) (string, error) {
+			if made++; made > 1 {
+				return "paid", nil
+			}
+			return "", &loop.UnknownError{Err: errors.New("cut off")}
+		})
+		model := llmtest.ByHistory(llmtest.Call("write", nil), llmtest.Say("done"))
+		config := func() *loop.Config {
+			cfg := b.config(model, write)
+			cfg.AskExpiry = time.Hour
+			return cfg
+		}
+		b.diesAt(3, config()) // the question
+		b, run := b.resume(config())
+		synctest.Wait()
+		asks, err := b.store.Asks(t.Context(), store.AskQuery{})
+		if err != nil || len(asks) != 1 || asks[0].Status != store.AskPending {
+			t.Fatalf("questions: got %+v, %v", asks, err)
+		}
+		if _, err := b.store.SettleAsk(t.Context(), asks[0].ID, runlog.OutcomeDecision(runlog.OutcomeAgain, "")); err != nil {
+			t.Fatal(err)
+		}
+		if out := b.finish(run); out.Text != "done" || made != 2 {
+			t.Errorf("got %+v, made %d times", out, made)
+		}
+	})
+}
+
 // TestDiesTwice: a run whose process ends at any append, and the next process at any of its own,
 // makes each call once, as a person says of each whether it happened.
 func TestDiesTwice(t *testing.T) {

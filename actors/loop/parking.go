@@ -83,7 +83,7 @@ func (p *parking) idle() bool {
 	}
 	if t := p.turn; t != nil {
 		for _, cl := range t.calls {
-			if cl.phase == sent && cl.child() == "" {
+			if cl.phase == sent && cl.child() == "" && cl.waits == "" {
 				return false
 			}
 			waits = waits || cl.phase == sent
@@ -189,7 +189,7 @@ func (p *parking) returned(c *actors.Context, m *toolReturned) {
 	}
 	_, unknown := errors.AsType[*UnknownError](m.err)
 	_, refused := errors.AsType[*RefusedError](m.err)
-	if m.err != nil && (refused || m.call.unsent() || errors.Is(m.err, ErrSuspended) || errors.Is(m.err, ErrNotDispatched) || unknown && m.call.takesUp) {
+	if m.err != nil && (refused || unknown || m.call.unsent() || errors.Is(m.err, ErrSuspended) || errors.Is(m.err, ErrNotDispatched)) {
 		p.leave(m.call)
 		return
 	}

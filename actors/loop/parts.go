@@ -19,7 +19,7 @@ type parts struct {
 	talk      conversation
 	approvals approvals
 	calls     calls
-	recovery  *recovery // nil but for a run that goes on here
+	recovery  *recovery // nil but for a run that goes on here, or has had a call of unknown outcome
 	check     answerCheck
 	limits    limits
 	last      lastTurn

@@ -1,4 +1,5 @@
-// recovery.go: calls that the process before has left without a result. What was not sent is asked
+// recovery.go: calls that the process before has left without a result, and those of this one that came
+// back without an answer that can be used. What was not sent is asked
 // about, or made, as if it were decided now. And what was:
 //
 //	sent ─┬─ safe to repeat ─────────────────────────────▶ made again, with the same key
@@ -27,13 +28,13 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// left is the reason of an unknown outcome.
-const left = "the process that made the call has ended"
+// left is the reason of an unknown outcome, of a call that another process has made.
+const left = runlog.ProcessEnded
 
-// recovery brings the calls to a result that the process before has left without one.
+// recovery brings the calls to a result whose outcome is unknown.
 type recovery struct {
 	*parts
-	policy      string   // [Resumption].Unknown
+	policy      string   // [Own].Unknown, or [Resumption].Unknown
 	drifted     []string // tools that differ from what the run has recorded: a person is asked before they are called
 	decidedAway map[string]store.Ask
 	ends        error // why the run ends, once what was decided is written; nil for not at all
@@ -97,7 +98,7 @@ func (re *recovery) takeUpApproval(c *actors.Context, cl *call, q *runlog.Questi
 
 // takeUpSent goes on with a call that the process before has sent.
 func (re *recovery) takeUpSent(c *actors.Context, cl *call, was *runlog.CallState) ([]runlog.Entry, *openAsk) {
-	cl.was, cl.same = was, cl.sameTool(was)
+	cl.was, cl.why, cl.same = was, left, cl.sameTool(was)
 	q := was.Outcome
 	defer func() {
 		if !cl.takesUp {
@@ -108,7 +109,7 @@ func (re *recovery) takeUpSent(c *actors.Context, cl *call, was *runlog.CallStat
 	case was.Round != nil && q == nil && cl.same && cl.tool.TakeUp != nil:
 		cl.phase, cl.takesUp = ready, true
 		return nil, nil
-	case cl.same && was.Intent.Safe && cl.tool.Safe && cl.tool.Child == nil:
+	case cl.safeAgain():
 		cl.phase = ready // it was charged
 		return nil, nil
 	case was.Run != "" && cl.child() == was.Run:
@@ -138,7 +139,7 @@ func (re *recovery) wait(cl *call, q *runlog.Question, then decision) *openAsk {
 // refuse gives a call the result that it is not made.
 func (re *recovery) refuse(cl *call, why string) runlog.Entry {
 	if cl.was != nil {
-		return re.calls.lose(cl, left+". Again it was "+why)
+		return re.calls.lose(cl, cl.why+". Again it was "+why)
 	}
 	re.calls.pay(cl, false)
 	return re.calls.settle(cl, mcp.ErrorResult("%s", why), false)
@@ -159,17 +160,16 @@ func (re *recovery) askAnew(cl *call) []runlog.Entry {
 
 // unknown does what the policy says about a call of unknown outcome.
 func (re *recovery) unknown(cl *call) []runlog.Entry {
-	policy := cmp.Or(re.policy, runlog.OutcomeAsk)
-	if policy != runlog.OutcomeAsk {
+	if policy := re.unknownPolicy(); policy != runlog.OutcomeAsk {
 		return re.decided(cl, runlog.OutcomeDecision(policy, ""))
 	}
 	was := cl.was
 	row := cl.question(re.cfg, runlog.AskOutcome, cl.nextAsk())
 	row.Server = was.Intent.Server
 	row.Payload, row.Hash = runlog.Payload(runlog.OutcomePayload{Server: was.Intent.Server, Tool: cl.name, Definition: was.Intent.Hash,
-		Arguments: was.Intent.Arguments, Key: cl.key, Sent: was.SentAt})
+		Arguments: was.Intent.Arguments, Key: cl.key, Sent: was.SentAt, Why: clip.Short(cl.why)})
 	if err := row.Check(); err != nil {
-		return []runlog.Entry{re.calls.lose(cl, fmt.Sprintf("%s, and a person cannot be asked: %v", left, err))}
+		return []runlog.Entry{re.calls.lose(cl, fmt.Sprintf("%s, and a person cannot be asked: %v", cl.why, err))}
 	}
 	cl.phase = asking
 	return []runlog.Entry{re.asks.add(&openAsk{row: row, call: cl, then: re.answered(cl)})}
@@ -183,17 +183,26 @@ func (re *recovery) answered(cl *call) decision {
 	}
 }
 
+// unknownPolicy is what becomes of a call of unknown outcome.
+func (re *recovery) unknownPolicy() string {
+	policy := cmp.Or(re.policy, runlog.OutcomeAsk)
+	if policy == runlog.OutcomeAsk && re.cfg.Journal == nil { // there is no person to ask
+		return runlog.OutcomeTell
+	}
+	return policy
+}
+
 // endIfTold ends the run if a person, or the policy, says so of a call of unknown outcome. What was
 // decided is on its way to the journal.
 func (re *recovery) endIfTold(c *actors.Context) {
-	if re.ends != nil && re.out == nil {
+	if re.ending() && re.out == nil {
 		re.run.failed(c, re.ends)
 	}
 }
 
 // decided does what was decided about a call of unknown outcome.
 func (re *recovery) decided(cl *call, d store.Decision) []runlog.Entry {
-	reason := left
+	reason := cl.why
 	switch way, text := runlog.Outcome(d); {
 	case way == runlog.OutcomeHappened:
 		said := "a person reports that the call took effect"

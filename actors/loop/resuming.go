@@ -13,6 +13,7 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ func (rs *resuming) begin(c *actors.Context) {
 	rs.check.empties, rs.check.cuts = s.Empties, s.Cuts
 	rs.check.repeated, rs.check.redos, rs.check.refusals, rs.check.handOffs = s.Repeats, s.Redos, s.Refusals, len(s.HandOffs)
 	rs.calls.seen, rs.away = s.Seen, s.Outage
-	rs.recovery = &recovery{parts: rs.parts, policy: rs.from.Unknown, decidedAway: rs.from.Decided}
+	rs.recovery = &recovery{parts: rs.parts, policy: cmp.Or(rs.from.Unknown, rs.cfg.Unknown), decidedAway: rs.from.Decided}
 	if s.Steps > 0 {
 		rs.turn = &turn{n: s.Steps}
 	}

@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -107,4 +108,36 @@ func TestEndBeforeDispatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A run whose call waits for an instance can be left, as it was not sent: it is made once the run goes on.
+// A call that was sent keeps the run.
+func TestLeftWhileItWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		first := &remote{on: make(chan struct{})}
+		model := llmtest.ByHistory(llmtest.Call("remote", nil), llmtest.Say("done"))
+		run := b.start(b.config(model, first.tool()))
+		synctest.Wait()
+		if err := run.SuspendIdle(t.Context()); err != nil {
+			t.Fatalf("SuspendIdle: %v", err)
+		}
+		<-run.Stopped()
+		b.wantTypes("run.started tools.listed model.intent model.result i tool.waiting run.parked")
+		second := &remote{on: make(chan struct{})}
+		close(second.on)
+		again, run := b.resume(b.config(model, second.tool()))
+		if out := again.finish(run); out.Text != "done" || first.sent.Load() || !second.sent.Load() || out.ToolCalls != 1 {
+			t.Errorf("got %+v, sent %v and then %v", out, first.sent.Load(), second.sent.Load())
+		}
+	})
+	inBubble(t, func(t *testing.T, b *bench) {
+		slow := tool("slow", func(ctx context.Context, _ *loop.Call) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+		run := b.start(b.config(llmtest.Script(llmtest.Call("slow", nil)), slow))
+		synctest.Wait()
+		if err := run.SuspendIdle(t.Context()); !errors.Is(err, loop.ErrNotWaiting) {
+			t.Errorf("SuspendIdle of a run whose call was sent: got %v, want %v", err, loop.ErrNotWaiting)
+		}
+		run.Cancel(errUser)
+		b.finish(run)
+	})
 }

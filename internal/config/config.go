@@ -150,6 +150,9 @@ type MCP struct {
 	// Instances bounds the processes of a server whose definition does not say it. Zero is
 	// the program's own bound.
 	Instances int
+	// HeldInstances is [mcpclient.Server].HeldInstances for a server whose definition does not say
+	// it: below zero is none.
+	HeldInstances int
 }
 
 // Store is where runs are kept.

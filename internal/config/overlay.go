@@ -36,6 +36,7 @@ func (c *Config) over(base *Config, foreign bool) *Config {
 	}
 	out.MCP.Protocol = cmp.Or(out.MCP.Protocol, base.MCP.Protocol)
 	out.MCP.Instances = cmp.Or(out.MCP.Instances, base.MCP.Instances)
+	out.MCP.HeldInstances = cmp.Or(out.MCP.HeldInstances, base.MCP.HeldInstances)
 	out.Agents = under(c.Agents, base.Agents)
 	if foreign {
 		out.within(base)

@@ -40,6 +40,15 @@ func (d *decoder) mcp(n *yaml.Node, m *MCP, foreign bool) {
 				d.fail(n, "want a whole number from 1 to %d, got %.40q", hostconfig.MaxInstances, n.Value)
 			}
 		}),
+		"held_instances": d.own(foreign, "mcp.held_instances", func(n *yaml.Node) {
+			d.count(&m.HeldInstances)(n)
+			switch {
+			case m.HeldInstances < 0 || m.HeldInstances > hostconfig.MaxInstances:
+				d.fail(n, "want a whole number from 0 to %d, got %.40q", hostconfig.MaxInstances, n.Value)
+			case m.HeldInstances == 0:
+				m.HeldInstances = -1 // zero is the default
+			}
+		}),
 		"protocol": func(n *yaml.Node) {
 			if d.text(&m.Protocol)(n); !isProtocol(m.Protocol) {
 				d.fail(n, "want auto, legacy, modern or the date of a revision, got %.40q", m.Protocol)

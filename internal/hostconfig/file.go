@@ -56,12 +56,13 @@ type Server struct {
 	Authorization Authorization   // what it says
 
 	Timeout time.Duration // of a call; zero if not said
-	// Instances bounds the processes among which calls are distributed; zero if not said.
+	// Instances bounds the processes among which calls are distributed, HeldInstances the further ones
+	// while calls on as many wait for a person; zero if not said, HeldInstances below zero for none.
 	// NoAsk says that the server asks neither a person nor a model anything.
-	Instances int
-	NoAsk     bool
-	Allow     []string // only these tools; nil is all
-	Deny      []string // not these tools, even if allowed
+	Instances, HeldInstances int
+	NoAsk                    bool
+	Allow                    []string // only these tools; nil is all
+	Deny                     []string // not these tools, even if allowed
 	// TrustAll and TrustTools are proposals to a human: the file asks for it,
 	// which is no consent.
 	TrustAll   bool

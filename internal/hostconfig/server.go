@@ -43,6 +43,7 @@ var fields = []field{
 	{keys: []string{"maxMessageBytes"}, read: (*entry).readMaxMessage},
 	{keys: []string{"instructions"}, read: func(e *entry, key string, v *hujson.Value) { e.NoInstructions = !e.boolean(key, v) }},
 	{keys: []string{"instances"}, read: (*entry).readInstances},
+	{keys: []string{"heldInstances"}, read: (*entry).readHeldInstances},
 	{keys: []string{"noAsk"}, read: func(e *entry, key string, v *hujson.Value) { e.NoAsk = e.boolean(key, v) }},
 	{keys: []string{"disabled", "enabled"}, read: func(e *entry, key string, v *hujson.Value) {
 		e.Disabled = e.boolean(key, v) == (key == "disabled")
@@ -306,6 +307,13 @@ func (e *entry) readTimeout(key string, v *hujson.Value) {
 
 func (e *entry) readInstances(key string, v *hujson.Value) {
 	e.Instances = e.number(key, v, "whole number", MaxInstances)
+}
+
+// readHeldInstances keeps none apart from the default.
+func (e *entry) readHeldInstances(key string, v *hujson.Value) {
+	if e.HeldInstances = -1; literal(v) != "0" {
+		e.HeldInstances = e.number(key, v, "whole number", MaxInstances)
+	}
 }
 
 func (e *entry) readMaxMessage(key string, v *hujson.Value) {

@@ -47,6 +47,7 @@ type View struct {
 	Job       *runlog.JobPayload   `json:"job,omitempty"`   // that gets no further
 	Login     *mcpclient.LoginView `json:"login,omitempty"` // that is waited for
 	Sent      time.Time            `json:"sent,omitzero"`   // when the call was made whose outcome is unknown
+	Why       string               `json:"why,omitempty"`   // its outcome is unknown
 
 	Hash string `json:"hash,omitempty"` // of what is shown: see "inbox answer --hash"
 	// Changed says that what is stored is not what was asked, or cannot be read: it can
@@ -113,6 +114,7 @@ func Read(row *store.Ask) View {
 		var p runlog.OutcomePayload
 		if v.Bad = readPayload(row, &p); v.Bad == nil {
 			v.Tool, v.Server, v.Arguments, v.Sent = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Sent
+			v.Why = cmp.Or(p.Why, runlog.ProcessEnded)
 		}
 	default:
 		v.Bad = v.readQuestion(row)

@@ -22,7 +22,7 @@ const (
 	AskSample     = "sample"     // the answer, before the server gets it
 	AskDefinition = "definition" // a tool's definition is not the approved one
 	AskPage       = "page"       // a page that is open and waited for
-	AskOutcome    = "outcome"    // what came of a call that a process has left? The payload is an [OutcomePayload]
+	AskOutcome    = "outcome"    // what came of a call that was sent and has no result? The payload is an [OutcomePayload]
 	AskLogin      = "login"      // a person has to log in at a server, with another program; the login settles it
 	AskJob        = "job"        // shall a job go on that gets no further? The payload is a [JobPayload]
 )
@@ -80,16 +80,20 @@ type LimitPayload struct {
 	More    string `json:"more"` // what is asked for
 }
 
-// OutcomePayload is the subject of an ask of the kind "outcome": a call that was sent by a
-// process that has ended, and that has no result. The ask's Hash is that of this payload in
+// ProcessEnded is why the outcome of a call is unknown that its process has left.
+const ProcessEnded = "the process that made the call has ended"
+
+// OutcomePayload is the subject of an ask of the kind "outcome": a call that was sent, and that has no
+// result: its process has ended, or what came as its answer cannot be used. The ask's Hash is that of this payload in
 // canonical form.
 type OutcomePayload struct {
 	Server     string          `json:"server,omitempty"`
 	Tool       string          `json:"tool"`
 	Definition string          `json:"definition,omitempty"` // its hash, when the call was decided on
 	Arguments  json.RawMessage `json:"arguments"`
-	Key        string          `json:"key"`  // of the call
-	Sent       time.Time       `json:"sent"` // for the last time
+	Key        string          `json:"key"`           // of the call
+	Sent       time.Time       `json:"sent"`          // for the last time
+	Why        string          `json:"why,omitempty"` // its outcome is unknown; empty of older versions: the process has ended
 }
 
 // Ways on from a call of unknown outcome: the answers to an ask of the kind "outcome", and

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/loop"
-	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/agent/internal/sampler"
 	"github.com/troupe-dev/troupe/agent/internal/serverask"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -36,10 +34,7 @@ func (c Calls) Start(name string, safe bool) func(context.Context, *loop.Call, f
 		opts, over := c.options(todo, safe)
 		c.Host.Start(ctx, name, todo.Arguments, opts).OnDone(func(res *mcp.CallToolResult, err error) {
 			over()
-			if err != nil {
-				res, err = outcome(err)
-			}
-			done(res, err)
+			done(outcome(res, err))
 		})
 	}
 }
@@ -60,13 +55,13 @@ func (c Calls) TakeUp(name string) func(context.Context, *loop.Call, *runlog.Cal
 		res, err := task.Wait(ctx)
 		switch {
 		case err == nil:
-			return res, nil
+			return outcome(res, nil)
 		case ctx.Err() != nil && !goesOnElsewhere(context.Cause(ctx)):
 			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 			defer cancel()
 			err = errors.Join(err, task.Cancel(end))
-		case answered(err) && !taskGoesOn(err):
-			return nil, err
+		case mcpclient.OutcomeOf(err) == mcpclient.OutcomeAnswered:
+			return outcome(nil, err)
 		}
 		return nil, &loop.UnknownError{Err: err}
 	}
@@ -81,10 +76,7 @@ func (c Calls) nextRound(ctx context.Context, name string, todo *loop.Call, was 
 		opts.Round = nil
 		res, err = c.Host.Call(ctx, name, todo.Arguments, opts)
 	}
-	if err != nil {
-		return outcome(err)
-	}
-	return res, nil
+	return outcome(res, err)
 }
 
 // goesOnElsewhere reports whether a run that ends here with this cause goes on in another process,
@@ -127,57 +119,23 @@ func (c Calls) options(todo *loop.Call, safe bool) (opts *mcpclient.CallOptions,
 // MetaIdempotencyKey is that of package agent.
 const MetaIdempotencyKey = "dev.troupe/idempotencyKey"
 
-// outcome returns the outcome of a failed call. An error that is not an
+// outcome returns the outcome of a call that has returned. An error that is not an
 // [loop.UnknownError] says that the call surely had no effect, or that the server
 // itself named the failure (TOOL-10); a result, that the tool ran.
-func outcome(err error) (*mcp.CallToolResult, error) {
+func outcome(res *mcp.CallToolResult, err error) (*mcp.CallToolResult, error) {
 	var output *mcpclient.OutputError
 	var long *mcpclient.MessageTooLongError
 	switch {
-	case errors.As(err, &long) && long.Certain: // the tool ran
+	case err == nil && mcpclient.SaysUnknown(res):
+		return nil, &loop.UnknownError{Err: errors.New(clip.Text(res.Content.Text(), MaxReason))}
+	case err == nil:
+		return res, nil
+	case mcpclient.OutcomeOf(err) == mcpclient.OutcomeUnknown:
+		return nil, &loop.UnknownError{Err: err}
+	case errors.As(err, &long): // the tool ran
 		return mcp.ErrorResult("the tool ran, but %s", clip.Text(long.Error(), MaxReason)), nil
 	case errors.As(err, &output) && output.Result != nil: // of the result itself the model sees nothing (TOOL-16)
 		return mcp.ErrorResult("%s", clip.Text(err.Error(), MaxReason)), nil
-	case !taskGoesOn(err) && (unsent(err) || answered(err)):
-		return nil, err
 	}
-	return nil, &loop.UnknownError{Err: err}
-}
-
-// taskGoesOn reports whether the server had made a task of the call whose end is not
-// known, or how far it came before it was cancelled. The errors of
-// requests about a task must not be taken for answers to the call.
-func taskGoesOn(err error) bool {
-	return errors.Is(err, mcpclient.ErrTaskUnknown) || errors.Is(err, mcpclient.ErrTaskCancelled) || errors.Is(err, watch.ErrLeft)
-}
-
-// unsent reports whether the call surely did not reach the server.
-func unsent(err error) bool {
-	var (
-		lost    *call.LostError
-		timeout *call.TimeoutError
-		output  *mcpclient.OutputError
-		server  *mcpclient.ServerError
-	)
-	return errors.Is(err, mcpclient.ErrNotSent) ||
-		errors.As(err, &lost) && lost.Unsent ||
-		errors.As(err, &timeout) && timeout.Unsent ||
-		errors.As(err, &output) && output.Result == nil ||
-		errors.As(err, &server) && server.Method == "" || // it was not connected
-		errors.Is(err, call.ErrBusy) ||
-		errors.Is(err, call.ErrTooLong) ||
-		errors.Is(err, mcpclient.ErrToolChanged) ||
-		errors.Is(err, mcpclient.ErrUnknownTool) ||
-		errors.Is(err, mcpclient.ErrUnsupported) ||
-		errors.Is(err, mcpclient.ErrNotApproved)
-}
-
-// answered reports whether the server has reported the outcome of the call: its error, or
-// a question without whose answer it does not go on (MRTR-12, MRTR-13).
-func answered(err error) bool {
-	var (
-		wire  *mcp.Error
-		input *mcpclient.InputError
-	)
-	return errors.As(err, &wire) || errors.As(err, &input) && input.Question != ""
+	return nil, err
 }

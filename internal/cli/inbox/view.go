@@ -111,7 +111,7 @@ func (v *AskView) textOf(b *strings.Builder, row *store.Ask, line func(name, for
 		line("arguments", "")
 		env.Quote(b, env.IndentJSON(v.Arguments))
 		line("sent", "%s", v.Sent.Local().Format(time.DateTime))
-		line("beware", "the process that made this call has ended: it may have had its effect, or not. Look there before you answer")
+		line("beware", "it may have had its effect, or not: %s. Look there before you answer", env.Plain(v.Why))
 	case v.Limit != nil:
 		line("limit", "%s: %s, spent %s", v.Limit.Limit, v.Limit.Max, v.Limit.Spent)
 		line("asks for", "%s more", v.Limit.More)

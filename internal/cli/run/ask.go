@@ -95,10 +95,10 @@ func (t *questions) goOn(ctx context.Context, q agent.Ask) (agent.Decision, erro
 	}
 }
 
-// outcome asks what came of a call whose process has ended.
+// outcome asks what came of a call of unknown outcome.
 func (t *questions) outcome(ctx context.Context, q agent.Ask) (agent.Decision, error) {
-	text := fmt.Sprintf("\nThe process that called %s at %s has ended: the call may have had its effect, or not. Look there first.\n%s",
-		env.Plain(q.Tool), q.Sent.Local().Format(time.DateTime), t.local.callText(q.Server, q.Tool, q.Arguments))
+	text := fmt.Sprintf("\nThe call of %s at %s may have had its effect, or not: %s. Look there first.\n%s",
+		env.Plain(q.Tool), q.Sent.Local().Format(time.DateTime), env.Plain(q.Why), t.local.callText(q.Server, q.Tool, q.Arguments))
 	for {
 		line, err := t.ask.Ask(ctx, text, "it [h]appened, make the call [a]gain, [t]ell the model that it is unknown, or [e]nd the run: ")
 		if err != nil {

@@ -168,6 +168,7 @@ func (f *ServerFlags) choose(all []mcpclient.Server, settings *config.MCP) ([]mc
 		s.Trusted = s.Trusted || slices.Contains(f.trust, s.Name) && (!f.recalled.trust || f.recalled.knows(&s))
 		s.Protocol = cmp.Or(f.protocol, s.Protocol, settings.Protocol)
 		s.Instances = cmp.Or(s.Instances, settings.Instances)
+		s.HeldInstances = cmp.Or(s.HeldInstances, settings.HeldInstances)
 		kept = append(kept, s)
 	}
 	for _, names := range [][]string{f.Only, f.trust} {

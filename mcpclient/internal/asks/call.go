@@ -46,8 +46,9 @@ type Call struct {
 	gone    bool           // it has ended before the server's answer
 	ends    map[int]func() // to be called when it goes
 	lastEnd int
-	turn    func() // leaves the instance that it has; nil if it has none
-	over    bool   // it needs none any more
+	turn    Turn // the instance that it has; nil if it has none
+	asking  bool // the instance was told that the call waits for a person
+	over    bool // it needs none any more
 }
 
 // Wait counts the questions of the call that are open, by one more or less.
@@ -56,21 +57,40 @@ func (t *Call) Wait(n int) {
 	defer t.mu.Unlock() // while it is told, so that it hears of it in order
 	before := t.waits
 	t.waits += n
+	t.tellTurn()
 	if t.OnWait != nil && (before == 0) != (t.waits == 0) {
 		t.OnWait(t.waits > 0)
 	}
 }
 
+// Turn is the place of a call on an instance. Its methods must not block, nor use the call.
+type Turn interface {
+	Asks(n int) // one more of its calls waits for a person, or one less
+	Leave()
+}
+
+// tellTurn tells the instance whether the call waits for a person. The lock is held.
+func (t *Call) tellTurn() {
+	if asking := t.waits > 0; t.turn != nil && asking != t.asking {
+		if t.asking = asking; asking {
+			t.turn.Asks(1)
+		} else {
+			t.turn.Asks(-1)
+		}
+	}
+}
+
 // HaveTurn gives the call its turn on an instance.
-func (t *Call) HaveTurn(leave func()) {
+func (t *Call) HaveTurn(turn Turn) {
 	t.mu.Lock()
 	over := t.over
 	if !over {
-		t.turn = leave
+		t.turn = turn
+		t.tellTurn()
 	}
 	t.mu.Unlock()
 	if over {
-		leave()
+		turn.Leave()
 	}
 }
 
@@ -78,11 +98,14 @@ func (t *Call) HaveTurn(leave func()) {
 // is not the server's answer.
 func (t *Call) LeaveTurn(over bool) {
 	t.mu.Lock()
-	leave := t.turn
-	t.turn, t.over = nil, t.over || over
+	turn := t.turn
+	if turn != nil && t.asking {
+		turn.Asks(-1)
+	}
+	t.turn, t.asking, t.over = nil, false, t.over || over
 	t.mu.Unlock()
-	if leave != nil {
-		leave()
+	if turn != nil {
+		turn.Leave()
 	}
 }
 

@@ -151,7 +151,8 @@ func (l *Link) refused(p *post, resp *http.Response, denied error) {
 		l.lose(fmt.Errorf("%w: %w", ErrSession, err))
 		return
 	}
-	l.fail(p, &call.TransportError{Method: p.method, Status: status, Err: err})
+	barred := status == http.StatusUnauthorized || status == http.StatusForbidden
+	l.fail(p, &call.TransportError{Method: p.method, Status: status, Unsent: barred, Err: err})
 }
 
 // secrets are the texts in the endpoint that a server might repeat.

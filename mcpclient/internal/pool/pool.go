@@ -44,6 +44,11 @@ type Options struct {
 	Log    *slog.Logger
 	First  Member // lists and consent are the first instance's
 	Most   int    // instances
+	// Held is how many further ones there may be while the calls on as many wait for a person.
+	Held int
+	// OnFull hears whether the call of a further owner would have to wait, from when one has: under
+	// the lock. It must not block; nil is none.
+	OnFull func(full bool)
 	// Make returns the member with a number, which is not connected.
 	Make func(n int) (Member, error)
 	// Connect starts a member and waits for its first attempt to connect.
@@ -69,6 +74,7 @@ type Pool struct {
 	waiting []*Turn     // the oldest first
 	paused  time.Time   // no instance is started before
 	closed  bool
+	full    bool        // a call had to wait, and none would find an instance since
 	clock   *time.Timer // looks when the next lease or instance may end; nil at first
 	todo    []func()    // after the lock
 }
@@ -97,6 +103,7 @@ type Instance struct {
 	alone    bool    // the one that is out goes alone
 	keep     bool    // it is kept for its owner between calls
 	out      int     // calls, pending ones among them
+	asks     int     // of the calls, those that wait for a person
 	since    time.Time
 	wanted   bool // a turn waits for this one only
 }
@@ -110,11 +117,11 @@ func (i *Instance) Member() Member { return i.member }
 // Turn is a call that wants an instance.
 type Turn struct {
 	Owner  Owner
-	Alone  bool                  // no other call may be out with it
-	Keep   bool                  // more calls of its owner are to come
-	Only   *Instance             // nil: any
-	OnWait func(inUse, most int) // called once, under the lock, if the call has to wait; may be nil
-	OnEnd  func()                // called when a call that has waited has its instance; may be nil
+	Alone  bool      // no other call may be out with it
+	Keep   bool      // more calls of its owner are to come
+	Only   *Instance // nil: any
+	OnWait func(Use) // called once, under the lock, if the call has to wait; may be nil
+	OnEnd  func()    // called when a call that has waited has its instance; may be nil
 
 	got   func(*Instance, error)
 	waits bool  // OnWait was called
@@ -152,6 +159,7 @@ func (p *Pool) update(f func()) {
 	p.mu.Lock()
 	f()
 	p.route()
+	p.tellFull()
 	p.arm()
 	todo := p.todo
 	p.todo = nil
@@ -215,6 +223,10 @@ func (p *Pool) giveUp(t *Turn, cause error) {
 func (p *Pool) settle(t *Turn, i *Instance, err error) {
 	p.todo = append(p.todo, func() { p.System.Go("a call that has waited for an instance", func() { t.got(i, err) }) })
 }
+
+// Asks says that one more call on the instance waits for a person, or one less: such an instance
+// leaves its place to another.
+func (i *Instance) Asks(n int) { i.pool.update(func() { i.asks += n }) }
 
 // Leave is the end of a call on the instance.
 func (i *Instance) Leave() { i.pool.update(func() { i.pool.left(i) }) }
@@ -339,17 +351,62 @@ func (p *Pool) lendLater(t *Turn, i *Instance) {
 	p.settle(t, i, nil)
 }
 
-// use returns how many instances other owners have, and how many there may be now.
-func (p *Pool) use() (inUse, most int) {
+// Use is how the instances are used when a call has to wait.
+type Use struct {
+	InUse int // by other owners, without Held
+	Of    int // how many there may be now, without Held
+	Held  int // whose calls wait for a person, and that count against the bound for those
+}
+
+func (p *Pool) use() Use {
+	u := Use{Of: p.Most, Held: p.held()}
 	for _, i := range p.all {
 		if i.out > 0 || i.keep {
-			inUse++
+			u.InUse++
 		}
 	}
 	if time.Now().Before(p.paused) {
-		return inUse, len(p.all)
+		u.Of = len(p.all) - u.Held
 	}
-	return inUse, p.Most
+	u.InUse -= u.Held
+	return u
+}
+
+// held returns how many instances are held by questions to people, up to the bound for those.
+func (p *Pool) held() int {
+	n := 0
+	for _, i := range p.all {
+		if i.asks > 0 && i.out > 0 {
+			n++
+		}
+	}
+	return min(n, p.Held)
+}
+
+// another is an owner that has no instance yet.
+type another struct{}
+
+func (another) Same(Owner) bool { return false }
+func (another) Is(any) bool     { return false }
+
+// Full reports whether a call had to wait for an instance, and that of a further owner would have to now.
+func (p *Pool) Full() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.full
+}
+
+// tellFull notices whether a call of a further owner would have to wait.
+func (p *Pool) tellFull() {
+	full := len(p.waiting) > 0
+	if !full && p.full && !p.closed {
+		full = p.place(&Turn{Owner: another{}}, false, false) == nil && !p.mayStart()
+	}
+	if full != p.full {
+		if p.full = full; p.OnFull != nil {
+			p.OnFull(full)
+		}
+	}
 }
 
 // arm sets the clock to when the next lease lapses, or the next instance ends.
@@ -368,14 +425,14 @@ func (p *Pool) arm() {
 		if i.out > 0 || i.starting {
 			continue
 		}
-		if lapse := i.since.Add(LeaseIdle); i.keep && len(p.waiting) > 0 && lapse.After(now) {
+		if lapse := i.since.Add(LeaseIdle); i.keep && p.full && lapse.After(now) {
 			due(lapse)
 		}
 		if i.n > 1 {
 			due(i.ends())
 		}
 	}
-	if len(p.waiting) > 0 && p.paused.After(now) {
+	if p.full && p.paused.After(now) {
 		due(p.paused)
 	}
 	switch {

@@ -11,7 +11,7 @@ import (
 
 // mayStart reports whether there may be one more instance now.
 func (p *Pool) mayStart() bool {
-	return len(p.all) < p.Most && !p.closed && !time.Now().Before(p.paused)
+	return len(p.all)-p.held() < p.Most && !p.closed && !time.Now().Before(p.paused)
 }
 
 // start begins one more instance; calls may be lent it at once, and wait for its start.

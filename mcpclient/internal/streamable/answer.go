@@ -142,11 +142,13 @@ func (p *post) refused(resp *http.Response) {
 	var answer mcp.Message
 	frame := l.page(resp, l.SessionID(), status, &answer)
 	own := frame != nil && p.kind == mcp.KindRequest && answer.ID == p.id
+	opens := p.method == mcp.MethodInitialize || p.method == mcp.MethodDiscover
 	unknown := answer.Kind == mcp.KindError && answer.Error.Code == mcp.CodeMethodNotFound
 	changed := p.otherEra(status, own) && l.outdated(p) // before the caller hears of it, and asks again
 	switch {
 	case status.Status == http.StatusUnauthorized, status.Status == http.StatusForbidden:
-		p.reject(status, l.denied(resp, l.SessionID(), status, p.denied))
+		err := l.denied(resp, l.SessionID(), status, p.denied)
+		p.reject(&call.TransportError{Status: status.Status, Unsent: true, Err: err})
 	case p.gone(status, own, unknown):
 		l.log.Debug("the session is gone", "method", p.method)
 		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, ErrSession))
@@ -156,8 +158,10 @@ func (p *post) refused(resp *http.Response) {
 		if l.forget(p) {
 			l.sink.FrameOf(p.id, frame)
 		}
+	case !own && !answer.ID.IsZero() && !opens && status.Err != nil: // the words of another request's answer
+		p.reject(&call.TransportError{Status: status.Status, Err: &call.ResponseError{Method: p.method, Err: status}})
 	default:
-		p.reject(status, status)
+		p.reject(&call.TransportError{Status: status.Status, Err: status})
 	}
 	if changed {
 		l.lose(conn.Redial(ErrEra))
@@ -197,12 +201,12 @@ func (p *post) gone(status *StatusError, own, unknown bool) bool {
 }
 
 // reject ends a request, or reports what became of another message.
-func (p *post) reject(status *StatusError, err error) {
-	if p.kind == mcp.KindRequest {
-		p.refuse(status.Status, err)
+func (p *post) reject(err *call.TransportError) {
+	if err.Method = p.method; p.kind == mcp.KindRequest {
+		p.link.fail(p, err)
 		return
 	}
-	p.link.log.Warn("the server does not take a message", "method", p.method, "kind", p.kind.String(), "error", err)
+	p.link.log.Warn("the server does not take a message", "method", p.method, "kind", p.kind.String(), "error", err.Err)
 }
 
 // mediaType returns the type of a body without its parameters, in lower case.

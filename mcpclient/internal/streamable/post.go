@@ -111,7 +111,7 @@ func (p *post) send() (*http.Response, error) {
 // authorize prepares the next attempt of a POST.
 func (p *post) authorize() error {
 	if err := httpguard.Authorize(p.ctx, p.link.auth, &p.req, p.header); err != nil {
-		return &call.TransportError{Method: p.method, Err: fmt.Errorf("authorizing the request: %w", err)}
+		return &call.TransportError{Method: p.method, Unsent: true, Err: fmt.Errorf("authorizing the request: %w", err)}
 	}
 	return nil
 }

@@ -8,12 +8,11 @@ package pinging
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/actors/call"
 )
 
 const (
@@ -76,7 +75,7 @@ func (p *Pings) Receive(c *actors.Context, msg Message, o Options) *Pings {
 			return struct{}{}, o.Ping(ctx)
 		}, func(_ struct{}, err error) any { return pinged{err} })
 	case pinged:
-		if _, answered := errors.AsType[*mcp.Error](m.err); m.err == nil || answered {
+		if m.err == nil || call.Heard(m.err) {
 			p.misses = 0
 		} else if p.misses++; p.misses >= maxMisses {
 			o.Log.Warn("a client does not answer pings", "session", o.Session, "pings", p.misses, "error", m.err)

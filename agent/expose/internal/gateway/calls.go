@@ -70,17 +70,21 @@ func (g *Gateway) callTool(t target) func(context.Context, *mcpserver.ToolReques
 	return func(ctx context.Context, req *mcpserver.ToolRequest) (*mcp.CallToolResult, error) {
 		args := slices.Clone(req.Arguments())
 		v := req.Client().Version
-		return forward(ctx, g, req, t.server, func(ctx context.Context, c *mcpclient.Client, o *mcpclient.CallOptions) (*mcp.CallToolResult, error) {
+		res, err := forward(ctx, g, req, t.server, func(ctx context.Context, c *mcpclient.Client, o *mcpclient.CallOptions) (*mcp.CallToolResult, error) {
 			o.AnyOutput = true // the client checks it, as it does without a gateway
 			res, err := c.CallTool(ctx, t.own, args, o)
 			if err != nil {
-				return nil, toolFailure(v, err)
+				return toolFailure(v, err)
 			}
 			own := *res
 			own.Content = g.uris.rewriter(t.server).blocks(res.Content)
 			own.Meta = resultMeta(res.Meta)
 			return &own, nil
 		})
+		if errors.Is(err, relay.ErrUnknown) {
+			return mcpclient.UnknownResult(err), nil
+		}
+		return res, err
 	}
 }
 
@@ -204,24 +208,27 @@ func lacksLogin(err error) bool {
 	return ok
 }
 
-// toolFailure is the failure of a tool call: the model reads the failure of a backend
-// (TOOL-09).
-func toolFailure(v mcp.Version, err error) error {
+// toolFailure is what a client gets for a tool call without a result: the model reads the failure of
+// a backend (TOOL-09), and that a call may have had its effect where that is so.
+func toolFailure(v mcp.Version, err error) (*mcp.CallToolResult, error) {
+	if mcpclient.OutcomeOf(err) == mcpclient.OutcomeUnknown {
+		return mcpclient.UnknownResult(err), nil
+	}
 	wire, ok := errors.AsType[*mcp.Error](err)
 	if !ok || lacksLogin(err) {
-		return err
+		return nil, err
 	}
 	// A client that does not declare URL mode may know the error all the same (URL-40). In
 	// other revisions the error means nothing.
 	pages, needed := wire.URLElicitations()
 	if !needed || v.Has(mcp.FeatureElicitationIDs) {
-		return failure(err)
+		return nil, failure(err)
 	}
 	text := make([]string, len(pages))
 	for i, p := range pages {
 		text[i] = fmt.Sprintf("%s: %s", p.Message, p.URL)
 	}
-	return fmt.Errorf("%s. Open this page, then call the tool again: %s", wire.Message, strings.Join(text, "; "))
+	return nil, fmt.Errorf("%s. Open this page, then call the tool again: %s", wire.Message, strings.Join(text, "; "))
 }
 
 // Attach makes s the server that is kept in step.
