@@ -343,21 +343,6 @@ func (a *Agent) startLater(ctx context.Context, prompt string, o *RunOptions, an
 	})
 }
 
-// Blocked returns a server of the agent's of which a further run would have to wait for an instance, if it
-// calls one of its tools; false if there is none: see [Runtime.Full].
-func (a *Agent) Blocked() (server string, blocked bool) {
-	names := a.cfg.Servers
-	if names == nil {
-		names = a.rt.servers.names()
-	}
-	for _, name := range names {
-		if a.rt.Full(name) {
-			return name, true
-		}
-	}
-	return "", false
-}
-
 // newRun makes a run that has not begun. Ctx is that of its start; from is the call that
 // starts it, nil for a run of its own.
 func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *starter) (*Run, error) {

@@ -38,15 +38,6 @@ type Runtime struct {
 // catalogue, and for calls that belong to no run. It must not be closed.
 func (rt *Runtime) Host() *mcpclient.Host { return rt.servers.host }
 
-// Full reports whether a call of a run without a tenant had to wait for an instance of the server, and
-// one of a further run would have to still: see [mcpclient.Server].Instances. It may be called from any
-// goroutine.
-func (rt *Runtime) Full(server string) bool { return rt.servers.full.has(server) }
-
-// ObserveFull has f called when [Runtime.Full] of a server changes, at first for each that is full. F must
-// not block, nor call the runtime; a later f takes the place of an earlier one, nil is none.
-func (rt *Runtime) ObserveFull(f func(server string, full bool)) { rt.servers.full.observe(f) }
-
 // Wake has the runtime look now for answers that were given in other processes. Without it
 // the runs learn of them within a second.
 func (rt *Runtime) Wake() { rt.answers.Wake() }

@@ -35,8 +35,6 @@ type servers struct {
 	options mcpclient.HostOptions // of host
 	log     *slog.Logger
 
-	full fullServers // those that have no free instance
-
 	// Caches that the tasks of all runs share.
 	converted atomic.Pointer[converted]
 	warned    sync.Map     // the subjects of warnings that were logged
@@ -91,7 +89,6 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 		h.Pins = new(mcpclient.MemoryPins)
 	}
 	s.options = h
-	h.OnFull = s.full.noticed(h.OnFull)
 	s.host, err = mcpclient.NewHost(sys, s.all, &h)
 	return s, err
 }

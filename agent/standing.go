@@ -19,8 +19,8 @@ type Standing struct {
 	// For is the reason of a wait where no question is open, such as: an instance of server
 	// "files" (4 of 4 in use).
 	For string
-	// Instance is the server of which a call waits for an instance, where that is the reason of For. Such
-	// a call was not sent: see [Run.SuspendIdle].
+	// Instance is the server of which a call waits for an instance, beside open questions, too; empty for
+	// none. Such a call was not sent: see [Run.SuspendIdle].
 	Instance string
 	// Ended is true if the run has its outcome, or if no process works on it any more:
 	// [Run.Wait] returns at once, or very soon.
@@ -71,9 +71,11 @@ func (s *standing) update(change func()) {
 	before := s.last
 	change()
 	s.last.Waiting, s.last.For, s.last.Instance = len(s.open) > 0 || len(s.held) > 0, "", ""
-	if len(s.held) > 0 && len(s.open) == 0 {
+	if len(s.held) > 0 {
 		first := s.held[slices.Min(slices.Collect(maps.Keys(s.held)))]
-		s.last.For, s.last.Instance = first.what, first.server
+		if s.last.Instance = first.server; len(s.open) == 0 {
+			s.last.For = first.what
+		}
 	}
 	if s.last != before {
 		s.tell()

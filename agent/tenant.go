@@ -232,7 +232,6 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 	} else {
 		servers = o.sampling(&h, s.defined)
 	}
-	h.OnFull = own.full.noticed(h.OnFull)
 	var err error
 	own.host, err = mcpclient.NewHost(sys, servers, &h)
 	return own, err

@@ -234,16 +234,9 @@ func (c dialing) signOfLife(ctx context.Context, _ *conn.Session) error {
 // pooled returns the pool of the client's server, of which the client is the first.
 func (c *Client) pooled() *pool.Pool { return memo.Lazily(&c.instances, c.dialing.newPool) }
 
-// full tells the program whether calls of further owners would wait for an instance.
-func (c dialing) full(full bool) {
-	if f := c.opts.OnFull; f != nil {
-		f(c.server.Name, full)
-	}
-}
-
 func (c dialing) newPool() *pool.Pool {
 	return pool.New(pool.Options{
-		System: c.sys, Server: c.server.Name, Log: c.log, First: (*member)(c.Client), Most: c.server.mostInstances(), Held: c.server.heldInstances(), OnFull: c.full, Closed: ErrClosed,
+		System: c.sys, Server: c.server.Name, Log: c.log, First: (*member)(c.Client), Most: c.server.mostInstances(), Held: c.server.heldInstances(), Closed: ErrClosed,
 		Make: func(n int) (pool.Member, error) {
 			i, err := c.dialing.another(n)
 			if err != nil {

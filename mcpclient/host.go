@@ -76,9 +76,11 @@ type ServerStatus struct {
 	// logs in with another program. Nil if it lacks none.
 	Login *Login
 	// Instances are the processes that its calls are shared out to, the first one first;
-	// Waiting is how many calls wait for one. See [Server].Instances.
+	// Waiting is how many calls wait for one; Full, whether that of a further run would have to. See
+	// [Server].Instances.
 	Instances []InstanceStatus
 	Waiting   int
+	Full      bool
 }
 
 // Host keeps many servers running, each under supervision of its own.
@@ -155,7 +157,7 @@ func (h *Host) Servers() []ServerStatus {
 		out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools.Now().Items), ListErr: e.listErr()}
 		if c := e.client.Load(); c != nil {
 			out[i].Status = c.Status()
-			out[i].Instances, out[i].Waiting = c.Instances()
+			out[i].Instances, out[i].Waiting, out[i].Full = c.Instances()
 			out[i].Login = c.dialing.loginOf(out[i].Err, out[i].ListErr)
 		} else {
 			out[i].Disabled = true

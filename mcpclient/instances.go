@@ -38,11 +38,11 @@ type InstanceStatus struct {
 }
 
 // Instances returns how the processes of the server stand that its calls are shared out
-// to, and how many calls wait for one: see [Server].Instances.
-func (c *Client) Instances() (all []InstanceStatus, waiting int) {
-	states, waiting := c.dialing.poolNow().Status()
+// to, how many calls wait for one, and whether that of a further owner would have to: see [Server].Instances.
+func (c *Client) Instances() (all []InstanceStatus, waiting int, full bool) {
+	states, waiting, full := c.dialing.poolNow().Status()
 	for _, s := range states {
 		all = append(all, InstanceStatus(s))
 	}
-	return all, waiting
+	return all, waiting, full
 }

@@ -64,9 +64,6 @@ type Options struct {
 	Authorizer Authorizer
 	// OnState hears of each change of the connection. It must not block.
 	OnState func(Status)
-	// OnFull hears that a call has to wait for an instance of a server, see [Server].Instances, and
-	// once there is one for a further owner. It must not block, nor use the connection.
-	OnFull func(server string, full bool)
 	Observers
 	AskOptions
 	// MaxCalls bounds the calls under way. Zero means 4096.

@@ -297,8 +297,8 @@ func TestInstances(t *testing.T) {
 }
 
 // A process whose call waits for a person leaves its place to another, up to a bound of its own: calls of
-// others go on beside questions that have no answer. The program hears when a further owner would have to
-// wait, and when not any more.
+// others go on beside questions that have no answer. The host knows whether a further owner would have to
+// wait.
 func TestInstancesHeldByQuestions(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -314,11 +314,17 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newCopies(t)
-				var heard []string
-				h := s.host(&HostOptions{Options: Options{OnFull: func(server string, full bool) { heard = append(heard, fmt.Sprint(server, full)) }}}, tt.server)
+				h := s.host(&HostOptions{}, tt.server)
+				full := func(when string, want bool) {
+					t.Helper()
+					if got := h.Servers()[0].Full; got != want {
+						t.Errorf("%s: full is %v, want %v", when, got, want)
+					}
+				}
 				most := tt.server.Instances
 				asking := make([]*patient, most+tt.held)
 				for i := range asking {
+					full("before as many ask as may", false)
 					asking[i] = &patient{person: person(fmt.Sprintf("a%02d", i)), answered: make(chan struct{})}
 					beginAs(t.Context(), h, asking[i], string(asking[i].person), false)
 					s.ask(i + 1)
@@ -326,9 +332,7 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 				if n := s.started(); n != most+tt.held {
 					t.Fatalf("%d processes, want %d", n, most+tt.held)
 				}
-				if len(heard) != 0 {
-					t.Errorf("before a call waits: heard %q", heard)
-				}
+				full("before a call waits", true)
 				// All that count are held by questions, and so are as many of the others as may be.
 				eve := begin(t.Context(), h, "eve1", false)
 				waits, sent, _, _, _ := eve.get()
@@ -339,9 +343,7 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 				if sent != 0 || !slices.Equal(waits, []string{want}) {
 					t.Errorf("eve waits for %q, sent %d times; want %q", waits, sent, want)
 				}
-				if !slices.Equal(heard, []string{"filestrue"}) {
-					t.Errorf("heard %q", heard)
-				}
+				full("as a call waits", true)
 				close(asking[0].answered)
 				synctest.Wait()
 				s.letGo("a00")
@@ -349,9 +351,7 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 					t.Errorf("eve was sent %d times once an instance was free", sent)
 				}
 				s.letGo("eve1")
-				if !slices.Equal(heard, []string{"filestrue", "filesfalse"}) {
-					t.Errorf("heard %q", heard)
-				}
+				full("once an instance is free", false)
 				for i, p := range asking[1:] {
 					close(p.answered)
 					synctest.Wait()

@@ -246,8 +246,9 @@ type Jobs interface {
 	// while they wait (Lost is set, and only lease and epoch have changed). None is given out within a second of its
 	// release. A job whose expired lease is owner's own
 	// is not given out: the clock may have jumped, and RenewJobs still renews it. Also ones
-	// past Expires are given out, for a worker has to end them. No job is not an error.
-	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]Job, error)
+	// past Expires are given out, for a worker has to end them. Except are IDs of lost and
+	// released ones that are left to others, [MaxClaim] at most. No job is not an error.
+	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string, except ...string) ([]Job, error)
 
 	// RenewJobs makes leases last for ttl from now, and returns which of them are still
 	// held. An expired one that no other owner has claimed counts as held. At most [MaxClaim].

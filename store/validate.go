@@ -385,7 +385,7 @@ func CheckNotification(id string, r *Record) error {
 }
 
 // CheckClaim reports the first rule that a claim of jobs breaks.
-func CheckClaim(owner string, n int, ttl time.Duration, agents []string) error {
+func CheckClaim(owner string, n int, ttl time.Duration, agents []string, except ...string) error {
 	if err := CheckLease(owner, ttl); err != nil {
 		return err
 	}
@@ -399,6 +399,9 @@ func CheckClaim(owner string, n int, ttl time.Duration, agents []string) error {
 		if err := CheckID("claim.Agents", a); err != nil {
 			return err
 		}
+	}
+	if len(except) > MaxClaim {
+		return &LimitError{"claim.Except", len(except), MaxClaim}
 	}
 	return nil
 }

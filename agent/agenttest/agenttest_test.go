@@ -127,7 +127,7 @@ func TestDrop(t *testing.T) {
 			rt := agenttest.Open(t, &agenttest.Options{
 				Model:   llmtest.Loop(llmtest.Call("s__t", nil), llmtest.Say("ok")),
 				Servers: []*agenttest.FakeServer{s},
-				Runtime: agent.Options{Approve: agent.NeverAsk},
+				Runtime: agent.Options{Approve: agent.NeverAsk, OnUnknown: agent.TellUnknown},
 			})
 			for i, want := range want {
 				run, err := rt.Start(t.Context(), "go", nil)

@@ -1,7 +1,12 @@
+// away.go: what a worker does not claim, as it could not work on it: jobs whose provider of models is away, and those that it
+// has put back because a server had no instance for them.
+
 package worker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,15 +95,69 @@ func (w *Worker) tried(name string) {
 // claimJobs claims jobs whose agents can work, and one that tries whether a provider is back.
 func (w *Worker) claimJobs(ctx context.Context, n int) (jobs []store.Job, err error) {
 	well, tries := w.split()
+	left := w.leftToOthers()
 	if len(well) > 0 {
-		jobs, err = w.store.ClaimJobs(ctx, w.owner, n, w.opts.Lease, well)
+		jobs, err = w.store.ClaimJobs(ctx, w.owner, n, w.opts.Lease, well, left...)
 	}
 	if err != nil || len(tries) == 0 || len(jobs) == n {
 		return jobs, err
 	}
-	more, err := w.store.ClaimJobs(ctx, w.owner, 1, w.opts.Lease, tries)
+	more, err := w.store.ClaimJobs(ctx, w.owner, 1, w.opts.Lease, tries, left...)
 	for _, j := range more {
 		w.tried(j.Agent)
 	}
 	return append(jobs, more...), err
+}
+
+// maxPutBack bounds the jobs that are left to others at once: those beyond it wait here.
+const maxPutBack = store.MaxClaim
+
+// putBackFor is how long a job is left to others, once as many are as may be: it may long be another's.
+const putBackFor = time.Minute
+
+// putBack are jobs that wait for an instance of a server, and that this worker has put back for others to take.
+type putBack struct {
+	mu   sync.Mutex // guards all: the actors of jobs note, and the task of a look asks
+	jobs map[string]wanted
+}
+
+// wanted is the server of which a job wants an instance.
+type wanted struct {
+	server string
+	since  time.Time
+}
+
+// mayPutBack reports whether one more job may be put back.
+func (w *Worker) mayPutBack() bool {
+	w.back.mu.Lock()
+	defer w.back.mu.Unlock()
+	if len(w.back.jobs) >= maxPutBack {
+		maps.DeleteFunc(w.back.jobs, func(_ string, want wanted) bool { return time.Since(want.since) >= putBackFor })
+	}
+	return len(w.back.jobs) < maxPutBack
+}
+
+// notePutBack takes in that a job is put back, as it wants an instance of the server.
+func (w *Worker) notePutBack(job, server string) {
+	w.back.mu.Lock()
+	defer w.back.mu.Unlock()
+	if w.back.jobs == nil {
+		w.back.jobs = make(map[string]wanted)
+	}
+	w.back.jobs[job] = wanted{server, time.Now()}
+}
+
+// leftToOthers returns the jobs that were put back and whose server still has no instance here.
+func (w *Worker) leftToOthers() []string {
+	w.back.mu.Lock()
+	defer w.back.mu.Unlock()
+	if len(w.back.jobs) == 0 {
+		return nil
+	}
+	full := make(map[string]bool)
+	for _, s := range w.rt.Host().Servers() {
+		full[s.Name] = s.Full
+	}
+	maps.DeleteFunc(w.back.jobs, func(_ string, want wanted) bool { return !full[want.server] })
+	return slices.Collect(maps.Keys(w.back.jobs))
 }

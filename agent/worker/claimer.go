@@ -191,7 +191,7 @@ func (k *claimer) look(c *actors.Context, m lookNow) {
 		k.poll.Set(k.w.opts.Poll)
 	}
 	if !m.whole && k.plenty && !k.unsure {
-		if well, tries := k.w.split(); len(well) > 0 && len(tries) == 0 {
+		if well, tries := k.w.split(); len(well) > 0 && len(tries) == 0 && len(k.w.leftToOthers()) == 0 {
 			k.claimMore(c, well)
 			return
 		}

@@ -86,8 +86,8 @@ type deaf struct {
 	next atomic.Bool
 }
 
-func (d *deaf) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
-	list, err := d.Store.ClaimJobs(ctx, owner, n, ttl, agents)
+func (d *deaf) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string, except ...string) ([]store.Job, error) {
+	list, err := d.Store.ClaimJobs(ctx, owner, n, ttl, agents, except...)
 	if len(list) > 0 && d.next.CompareAndSwap(true, false) {
 		return nil, errors.New("the answer was lost")
 	}

@@ -34,8 +34,8 @@ func (s *commits) note(what string) {
 	s.all = append(s.all, what)
 }
 
-func (s *commits) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
-	jobs, err := s.Store.ClaimJobs(ctx, owner, n, ttl, agents)
+func (s *commits) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string, except ...string) ([]store.Job, error) {
+	jobs, err := s.Store.ClaimJobs(ctx, owner, n, ttl, agents, except...)
 	if len(jobs) > 0 {
 		s.note("claim")
 	}

@@ -48,9 +48,9 @@ func (g *gated) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, er
 	return g.Store.UpdateJob(ctx, u)
 }
 
-func (g *gated) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
+func (g *gated) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string, except ...string) ([]store.Job, error) {
 	g.wait()
-	return g.Store.ClaimJobs(ctx, owner, n, ttl, agents)
+	return g.Store.ClaimJobs(ctx, owner, n, ttl, agents, except...)
 }
 
 func (g *gated) Append(ctx context.Context, a store.Append) (int64, error) {

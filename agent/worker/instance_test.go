@@ -165,7 +165,7 @@ func TestWaitsForInstance(t *testing.T) {
 		time.Sleep(time.Second)
 		c := add(t, s, store.Job{Prompt: "hello"})
 		sh.worker.Wake()
-		time.Sleep(5 * time.Second)
+		time.Sleep(time.Second)
 		want(t, s, c.ID, store.JobDone)
 		const reason = `an instance of server "desk" (1 of 1 in use)`
 		if got := want(t, s, b.ID, store.JobWaiting); got.Error != "waits for "+reason {
@@ -183,6 +183,14 @@ func TestWaitsForInstance(t *testing.T) {
 		if got := d.called(); !slices.Equal(got, []string{"ask"}) {
 			t.Errorf("called: %v", got)
 		}
+		time.Sleep(5 * time.Second)
+		if got := want(t, s, b.ID, store.JobWaiting); got.Owner != "" || got.Error != "waits for "+reason {
+			t.Errorf("after a while the job is %q's, and says %q; want that it is put back", got.Owner, got.Error)
+		}
+		time.Sleep(50 * time.Second)
+		if got := want(t, s, b.ID, store.JobWaiting); got.Epoch != 2 {
+			t.Errorf("the job was claimed %d times, although there was no instance", got.Epoch-1)
+		}
 		time.Sleep(5 * time.Minute) // longer than the time of the job, which stands still
 		answerForm(t, s)
 		time.Sleep(5 * time.Second)
@@ -192,12 +200,37 @@ func TestWaitsForInstance(t *testing.T) {
 		}
 		types := typesOf(t, s, run)
 		at = slices.Index(types, store.ToolDispatched)
-		if at < 0 || types[at+1] != store.ToolResult || types[at-1] != "tool.waiting" {
+		if at < 0 || types[at+1] != store.ToolResult || types[at-1] != "run.resumed" {
 			t.Errorf("the journal has %q", types)
 		}
-		if got := sh.types(b.ID); !slices.Equal(got, []worker.EventType{worker.JobStarted, worker.JobWaiting, worker.JobResumed, worker.JobEnded}) {
+		if got := sh.types(b.ID); !slices.Equal(got, []worker.EventType{worker.JobStarted, worker.JobWaiting, worker.JobParked, worker.JobResumed, worker.JobEnded}) {
 			t.Errorf("events: %v", got)
 		}
+	})
+}
+
+// A job that waits for an instance is put back, and a worker that has one takes it.
+func TestInstanceOfAnotherWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		sh, d := clerks(t, s, 1)
+		a := add(t, s, store.Job{Prompt: "call desk__ask"})
+		sh.worker.Wake()
+		time.Sleep(time.Second)
+		b := add(t, s, store.Job{Prompt: "call desk__plain"})
+		sh.worker.Wake()
+		time.Sleep(time.Second)
+		want(t, s, b.ID, store.JobWaiting)
+		_, other := clerks(t, s, 1)
+		time.Sleep(7 * time.Second)
+		want(t, s, b.ID, store.JobDone)
+		if !slices.Equal(d.called(), []string{"ask"}) || !slices.Equal(other.called(), []string{"plain"}) {
+			t.Errorf("called: %v here, and %v there", d.called(), other.called())
+		}
+		want(t, s, a.ID, store.JobWaiting)
+		answerForm(t, s)
+		time.Sleep(5 * time.Second)
+		want(t, s, a.ID, store.JobDone)
 	})
 }
 

@@ -410,7 +410,7 @@ func (j *work) notStarted(c *actors.Context, m started) {
 				func(c *actors.Context, _ string) { j.look(c) })
 		})
 	case never && m.resumed:
-		j.write(c, j.rules().left(refused, nil, time.Time{}).write)
+		j.write(c, j.rules().left(refused, nil, time.Time{}, "").write)
 	case !never && store.Passing(m.err) && isStore(m.err):
 		j.later(c, j.storeDelay(m.err), again)
 	default:
@@ -531,12 +531,13 @@ func (j *work) judge(c *actors.Context, m outcome) {
 		j.checkLease(c)
 	case errors.Is(m.err, agent.ErrSuspended), refused:
 		j.noteAway(m.err)
+		instance := j.putBack()
 		j.lookThen(c, func(c *actors.Context, f *facts) {
 			if f.finished != nil { // by another process, before its lease was given up
 				j.write(c, j.rules().finished(f.finished))
 				return
 			}
-			j.follow(c, j.rules().left(m.err, f.waits, f.outageSince()), f)
+			j.follow(c, j.rules().left(m.err, f.waits, f.outageSince(), instance), f)
 		})
 	default:
 		j.write(c, j.rules().failed(hooks.Encode(m.res), m.err))
@@ -554,6 +555,16 @@ func (j *work) noteAway(err error) {
 	if out, ok := errors.AsType[*agent.OutageError](err); ok {
 		j.w.noteAway(j.job.Agent, out)
 	}
+}
+
+// putBack has the worker leave the job to others if it waits for an instance of a server, and returns what it waits for.
+func (j *work) putBack() string {
+	now := j.parking.stands
+	if now.For == "" || now.Instance == "" || j.draining {
+		return ""
+	}
+	j.w.notePutBack(j.job.ID, now.Instance)
+	return now.For
 }
 
 // checkLease goes on after its run was left without an outcome: the lease is lost, or the run's actor has died.

@@ -1,4 +1,4 @@
-// park.go: jobs that wait for a person without a worker.
+// park.go: jobs that wait for a person, or for an instance of a server, without a worker.
 //
 //	running ── waits for ParkAfter, or the worker drains ──▶ looking ──▶ suspending ──▶ (its run ends,
 //	   ▲  │                                                     │            │     ▲     and the job leaves)
@@ -6,7 +6,9 @@
 //	   └────────── it waits for something else, or not any more ◀────────────┘
 //
 // A parked job holds no actor, no goroutine, no lease and no memory. The store gives it out once one of
-// its questions is decided or has expired, and any worker with its agent goes on with its run.
+// its questions is decided or has expired, and any worker with its agent goes on with its run. One that waits
+// for an instance goes back to the queue after instanceAfter: nothing was sent, and another worker may have one. This
+// one takes it again once it has an instance (away.go).
 
 package worker
 
@@ -29,6 +31,9 @@ type (
 	}
 	setAside struct{ err error } // the outcome of parking it
 )
+
+// instanceAfter is how long a job waits here for an instance of a server.
+const instanceAfter = 5 * time.Second
 
 // waitsAlone reports whether the answer to a question of that kind is all that a run waits for: a
 // login, say, has to be looked for.
@@ -66,11 +71,23 @@ func (p *parking) stood(c *actors.Context, draining bool) {
 	if draining && p.waits() {
 		p.suspend(c)
 	}
-	if after := p.w.opts.ParkAfter; p.stands.Waiting && p.stands.For == "" && after > 0 {
+	after := p.w.opts.ParkAfter
+	switch {
+	case p.forInstance():
+		after = min(after, instanceAfter)
+	case p.stands.For != "" || p.stands.Instance != "" || !p.stands.Waiting:
+		after = 0
+	}
+	if after > 0 {
 		p.set(c, after)
 	} else if p.timer != nil {
 		p.timer.Clear()
 	}
+}
+
+// forInstance reports whether an instance of a server is all that the run waits for.
+func (p *parking) forInstance() bool {
+	return p.stands.Waiting && p.stands.For != "" && p.stands.Instance != ""
 }
 
 func (p *parking) set(c *actors.Context, after time.Duration) {
@@ -85,6 +102,10 @@ func (p *parking) due(c *actors.Context, draining bool) {
 	switch {
 	case !p.waits():
 	case draining:
+		p.suspend(c)
+	case p.forInstance() && !p.w.mayPutBack():
+		p.stood(c, draining)
+	case p.forInstance():
 		p.suspend(c)
 	default:
 		p.w.lookForQuestions(c, p.run.ID())
@@ -119,7 +140,7 @@ func (p *parking) suspended(c *actors.Context, job string, err error, draining b
 	case draining: // a call beside the question may return
 		p.set(c, time.Second)
 	default:
-		p.set(c, p.w.opts.ParkAfter)
+		p.stood(c, draining)
 	}
 }
 

@@ -10,8 +10,10 @@
 //	 4   any; ended                     claimed                          ends as run.finished says           tell
 //	 5   held                           waits for answers, ParkAfter                                         suspend, if it is idle
 //	 6   held                           left: questions                  waiting, released, its questions    drop
-//	 7   held                           left: provider or instance away  waiting, released, when to wake;    drop
+//	 7   held                           left: its provider is away       waiting, released, when to wake;    drop
 //	                                                                     after GiveUp row 12
+//	 7a  held                           left: it waits for an instance   waiting, released: who has one      drop
+//	                                    of a server                      takes it
 //	 8   held                           left: the worker drains          waiting, released                   drop
 //	 9   held                           fenced, or its actor died        nothing                             drop; row 2 if the lease is ours
 //	10   held                           run.finished                     ends, with an answer in the same    tell
@@ -147,8 +149,8 @@ func (r *rules) lost(progress int64) verdict {
 }
 
 // left is that of a run that is left and has not ended: rows 6, 7, 8, 9 and 13. Waits are the open questions of its tree, since
-// when the outage lasts.
-func (r *rules) left(err error, waits []string, since time.Time) verdict {
+// when the outage lasts, and instance what it waits for, if that is an instance of a server.
+func (r *rules) left(err error, waits []string, since time.Time, instance string) verdict {
 	if out, ok := errors.AsType[*agent.OutageError](err); ok {
 		if !since.IsZero() && r.now.Sub(since) >= r.opts.GiveUp {
 			return verdict{step: ask, why: fmt.Sprintf("its model's provider %s has been away since %s (%s)", out.Provider, since.UTC().Format(time.RFC3339), out.Class)}
@@ -161,6 +163,11 @@ func (r *rules) left(err error, waits []string, since time.Time) verdict {
 	if refused, ok := errors.AsType[*agent.NotResumableError](err); ok {
 		w := r.parked(nil, "it cannot go on here: "+refused.Error())
 		w.update.NotBefore = r.now.Add(refusedFor)
+		return verdict{write: w}
+	}
+	if instance != "" && len(waits) == 0 {
+		w := r.parked(nil, waitsFor+instance)
+		w.event.reason = instance
 		return verdict{write: w}
 	}
 	return verdict{write: r.waiting(waits)}

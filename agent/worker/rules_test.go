@@ -128,19 +128,22 @@ func TestLeft(t *testing.T) {
 		err   error
 		waits []string
 		since time.Time
+		wants string
 		step  step
 		wake  time.Time
 		why   string
 	}{
-		{"questions", agent.ErrSuspended, []string{"q"}, time.Time{}, leave, time.Time{}, ""},
-		{"no question", agent.ErrSuspended, nil, time.Time{}, leave, time.Time{}, "waits for a worker"},
-		{"an outage", away, nil, noon.Add(-time.Hour), leave, noon.Add(time.Minute), "provider p: server"},
-		{"an outage with questions", away, []string{"q"}, noon, leave, noon.Add(time.Minute), "provider p: server"},
-		{"an outage for too long", away, nil, noon.Add(-24 * time.Hour), ask, time.Time{}, ""},
-		{"its resume is refused", &agent.NotResumableError{Run: "j.1", Why: "there is no agent"}, nil, time.Time{}, leave, noon.Add(refusedFor), "there is no agent"},
+		{"questions", agent.ErrSuspended, []string{"q"}, time.Time{}, "", leave, time.Time{}, ""},
+		{"no question", agent.ErrSuspended, nil, time.Time{}, "", leave, time.Time{}, "waits for a worker"},
+		{"an instance", agent.ErrSuspended, nil, time.Time{}, "an instance of x", leave, time.Time{}, "waits for an instance of x"},
+		{"an instance and questions", agent.ErrSuspended, []string{"q"}, time.Time{}, "an instance of x", leave, time.Time{}, ""},
+		{"an outage", away, nil, noon.Add(-time.Hour), "", leave, noon.Add(time.Minute), "provider p: server"},
+		{"an outage with questions", away, []string{"q"}, noon, "", leave, noon.Add(time.Minute), "provider p: server"},
+		{"an outage for too long", away, nil, noon.Add(-24 * time.Hour), "", ask, time.Time{}, ""},
+		{"its resume is refused", &agent.NotResumableError{Run: "j.1", Why: "there is no agent"}, nil, time.Time{}, "", leave, noon.Add(refusedFor), "there is no agent"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := rulesOf(store.Job{ID: "j", Run: "j.1", State: store.JobRunning}, false).left(tt.err, tt.waits, tt.since)
+			v := rulesOf(store.Job{ID: "j", Run: "j.1", State: store.JobRunning}, false).left(tt.err, tt.waits, tt.since, tt.wants)
 			u := v.write.update
 			if v.step != tt.step || !u.NotBefore.Equal(tt.wake) || !strings.Contains(u.Error, tt.why) {
 				t.Errorf("got step %d, %+v; want %d, to wake at %v, for %q", v.step, u, tt.step, tt.wake, tt.why)

@@ -48,6 +48,7 @@ type Worker struct {
 	events emitter
 	board  board
 	away   providersAway
+	back   putBack
 
 	wall func() time.Time // the wall clock
 

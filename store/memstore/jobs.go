@@ -129,14 +129,14 @@ func (s *jobs) addJob(in store.Job, now time.Time) (store.Job, error) {
 }
 
 // ClaimJobs implements [store.Jobs].
-func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
-	if err := store.CheckClaim(owner, n, ttl, agents); err != nil {
+func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string, except ...string) ([]store.Job, error) {
+	if err := store.CheckClaim(owner, n, ttl, agents, except...); err != nil {
 		return nil, err
 	}
 	list := []store.Job{}
 	err := s.do(ctx, func(now time.Time) error {
 		for _, j := range s.lost(now, agents) { // Claim refuses the owner's own
-			if to := j.Job; len(list) < n && to.Claim(owner, now, ttl) {
+			if to := j.Job; len(list) < n && !slices.Contains(except, j.ID) && to.Claim(owner, now, ttl) {
 				list = append(list, s.claimed(j, to))
 			}
 		}

@@ -148,8 +148,8 @@ func (t *tx) insertJob(j store.Job) (store.Job, error) {
 
 // ClaimJobs implements [store.Jobs]. It writes only if there is something to claim, or the last one found
 // something.
-func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
-	if err := store.CheckClaim(owner, n, ttl, agents); err != nil {
+func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string, except ...string) ([]store.Job, error) {
+	if err := store.CheckClaim(owner, n, ttl, agents, except...); err != nil {
 		return nil, err
 	}
 	list := []store.Job{}
@@ -163,7 +163,7 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 		}
 	}
 	err := s.writer.do(ctx, claiming, weight{events: n}, func(t *tx) (err error) {
-		list, err = t.claim(list[:0], n, agents, owner, ttl) // it may run again
+		list, err = t.claim(list[:0], n, agents, except, owner, ttl) // it may run again
 		return err
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ type startedClaim struct {
 func (s *startedClaim) run(t *tx) (err error) {
 	s.list = nil // of a transaction that was rolled back
 	if n := s.claim.Places(); n > 0 {
-		s.list, err = t.claim(nil, min(n, store.MaxClaim), s.claim.Agents, s.claim.Owner, s.claim.TTL)
+		s.list, err = t.claim(nil, min(n, store.MaxClaim), s.claim.Agents, nil, s.claim.Owner, s.claim.TTL)
 	}
 	return err
 }
@@ -217,8 +217,8 @@ func (s *startedClaim) ended(err error) {
 const claiming = "claiming jobs"
 
 // claim appends to a list the jobs that it claims for owner, n at most: see [store.Jobs].ClaimJobs.
-func (t *tx) claim(list []store.Job, n int, agents []string, owner string, ttl time.Duration) ([]store.Job, error) {
-	list, err := t.claimLeft(list, n, agents, owner, ttl)
+func (t *tx) claim(list []store.Job, n int, agents, except []string, owner string, ttl time.Duration) ([]store.Job, error) {
+	list, err := t.claimLeft(list, n, agents, except, owner, ttl)
 	if err == nil {
 		list, err = t.claimDue(list, n-len(list), agents, owner, ttl)
 	}
@@ -244,13 +244,13 @@ func (s *jobs) claimable(ctx context.Context, owner string, agents []string) (is
 
 // claimLeft appends to a list the jobs of these agents that were lost, and then those that were released
 // while they wait, n at most.
-func (t *tx) claimLeft(list []store.Job, n int, agents []string, owner string, ttl time.Duration) ([]store.Job, error) {
+func (t *tx) claimLeft(list []store.Job, n int, agents, except []string, owner string, ttl time.Duration) ([]store.Job, error) {
 	var left []string
 	take := func(query string, args ...any) error {
 		return t.each(query, args, func(row scanner) (bool, error) {
 			var id, agent string
 			err := row.Scan(&id, &agent)
-			if slices.Contains(agents, agent) && len(left) < n {
+			if slices.Contains(agents, agent) && !slices.Contains(except, id) && len(left) < n {
 				left = append(left, id)
 			}
 			return len(left) < n, err

@@ -49,6 +49,9 @@ func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
 		_, err = s.UpdateJob(ctx, u)
 		wantErr(t, "UpdateJob with Release", err, nil)
 		time.Sleep(time.Second)
+		if left, err := s.ClaimJobs(t.Context(), "w2", 1, time.Minute, []string{"a"}, "j"); err != nil || len(left) != 0 {
+			t.Errorf("ClaimJobs except j: got %+v, %v", left, err)
+		}
 		released, ids := claimJobs(t, s, "w2", 1)
 		if !slices.Equal(ids, []string{"j"}) || !released[0].Lost || released[0].State != store.JobWaiting || released[0].Run != "j.1" {
 			t.Fatalf("ClaimJobs of one that waits without a lease: got %+v", released)

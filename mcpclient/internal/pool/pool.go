@@ -46,9 +46,6 @@ type Options struct {
 	Most   int    // instances
 	// Held is how many further ones there may be while the calls on as many wait for a person.
 	Held int
-	// OnFull hears whether the call of a further owner would have to wait, from when one has: under
-	// the lock. It must not block; nil is none.
-	OnFull func(full bool)
 	// Make returns the member with a number, which is not connected.
 	Make func(n int) (Member, error)
 	// Connect starts a member and waits for its first attempt to connect.
@@ -74,7 +71,6 @@ type Pool struct {
 	waiting []*Turn     // the oldest first
 	paused  time.Time   // no instance is started before
 	closed  bool
-	full    bool        // a call had to wait, and none would find an instance since
 	clock   *time.Timer // looks when the next lease or instance may end; nil at first
 	todo    []func()    // after the lock
 }
@@ -159,7 +155,6 @@ func (p *Pool) update(f func()) {
 	p.mu.Lock()
 	f()
 	p.route()
-	p.tellFull()
 	p.arm()
 	todo := p.todo
 	p.todo = nil
@@ -389,24 +384,9 @@ type another struct{}
 func (another) Same(Owner) bool { return false }
 func (another) Is(any) bool     { return false }
 
-// Full reports whether a call had to wait for an instance, and that of a further owner would have to now.
-func (p *Pool) Full() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.full
-}
-
-// tellFull notices whether a call of a further owner would have to wait.
-func (p *Pool) tellFull() {
-	full := len(p.waiting) > 0
-	if !full && p.full && !p.closed {
-		full = p.place(&Turn{Owner: another{}}, false, false) == nil && !p.mayStart()
-	}
-	if full != p.full {
-		if p.full = full; p.OnFull != nil {
-			p.OnFull(full)
-		}
-	}
+// full reports whether the call of a further owner would have to wait.
+func (p *Pool) full() bool {
+	return len(p.waiting) > 0 || p.place(&Turn{Owner: another{}}, false, false) == nil && !p.mayStart()
 }
 
 // arm sets the clock to when the next lease lapses, or the next instance ends.
@@ -425,14 +405,14 @@ func (p *Pool) arm() {
 		if i.out > 0 || i.starting {
 			continue
 		}
-		if lapse := i.since.Add(LeaseIdle); i.keep && p.full && lapse.After(now) {
+		if lapse := i.since.Add(LeaseIdle); i.keep && len(p.waiting) > 0 && lapse.After(now) {
 			due(lapse)
 		}
 		if i.n > 1 {
 			due(i.ends())
 		}
 	}
-	if p.full && p.paused.After(now) {
+	if len(p.waiting) > 0 && p.paused.After(now) {
 		due(p.paused)
 	}
 	switch {

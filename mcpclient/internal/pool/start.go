@@ -131,8 +131,9 @@ type Status struct {
 	Kept   bool // for an owner that has more calls to make
 }
 
-// Status returns how the instances stand, and how many calls wait for one.
-func (p *Pool) Status() (all []Status, waiting int) {
+// Status returns how the instances stand, how many calls wait for one, and whether the call of a further owner
+// would have to.
+func (p *Pool) Status() (all []Status, waiting int, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range p.all {
@@ -142,5 +143,5 @@ func (p *Pool) Status() (all []Status, waiting int) {
 		}
 		all = append(all, s)
 	}
-	return all, len(p.waiting)
+	return all, len(p.waiting), p.full()
 }
