@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
@@ -360,6 +361,50 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A process that may still ask for a call which was given up is lent to no other owner: its question could be shown to
+// none. A further one is ended for it, the first one rests until the server has forgotten.
+func TestInstancesOfDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCopies(t)
+		h := s.host(nil, Server{Instances: 2, HeldInstances: -1})
+		giveUp := func(who string) {
+			ctx, cancel := context.WithCancel(t.Context())
+			begin(ctx, h, who, false)
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+		}
+		giveUp("bob1")
+		giveUp("ann1")
+		begin(t.Context(), h, "sam1", false)
+		synctest.Wait()
+		if got, want := s.took(), []string{"+ann1@2", "+bob1@1", "+sam1@3", "-ann1@2"}; !slices.Equal(got, want) {
+			t.Errorf("the calls went to %v, want %v", got, want)
+		}
+		if n := s.alive(); n != 2 {
+			t.Errorf("%d processes, want 2", n)
+		}
+		begin(t.Context(), h, "bob2", false)
+		synctest.Wait()
+		if got, want := s.took(), []string{"+bob2@1"}; !slices.Contains(got, want[0]) {
+			t.Errorf("the next call of the same owner: %v, want %v", got, want)
+		}
+		eve := begin(t.Context(), h, "eve1", false)
+		synctest.Wait()
+		s.letGo("bob2")
+		if _, sent, _, _, _ := eve.get(); sent != 0 {
+			t.Error("a call of another owner was sent to the process that may ask for the one that was given up")
+		}
+		time.Sleep(asks.AbandonedLife)
+		synctest.Wait()
+		if _, sent, _, _, _ := eve.get(); sent != 1 {
+			t.Error("a call of another owner was not sent once the server has forgotten")
+		}
+		s.letGo("eve1")
+		s.letGo("sam1")
+	})
 }
 
 // patient is a person who answers when it is time.

@@ -27,9 +27,6 @@ type oracle struct {
 	cancel  map[string]time.Time
 	retry   map[string]int
 	broken  []string
-	// abandoned are the calls whose form was declined since a cancelled call of another run had not come back from the
-	// same process of an older server: a known edge, docs/rough-edges.md.
-	abandoned map[string]bool // by their names, "JOB/NAME"
 }
 
 func (o *oracle) fail(n int, format string, args ...any) {
@@ -49,9 +46,6 @@ func (w *world) judge(ctx context.Context) ([]string, error) {
 	w.mu.Lock()
 	o := &oracle{w: w, lines: lines, changes: changes, told: maps.Clone(w.told), jobs: maps.Clone(w.jobs), cancel: maps.Clone(w.cancel), retry: maps.Clone(w.retry), broken: slices.Clone(w.errs)}
 	w.mu.Unlock()
-	if err := o.forms(ctx); err != nil {
-		return nil, err
-	}
 	o.effects()
 	o.claims()
 	o.schedules()
@@ -72,27 +66,6 @@ func (w *world) judge(ctx context.Context) ([]string, error) {
 	o.broken = append(o.broken, w.fleet.odd...)
 	w.fleet.mu.Unlock()
 	return o.broken, nil
-}
-
-// forms finds the calls whose form was declined unasked.
-func (o *oracle) forms(ctx context.Context) error {
-	o.abandoned = make(map[string]bool)
-	for id, kind := range o.jobs {
-		j, err := o.w.s.Job(ctx, id)
-		if err != nil || kind != "old form" {
-			continue
-		}
-		entries, err := runlog.Entries(ctx, o.w.s, j.Run)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if b, ok := e.Body.(*runlog.QuestionDeclined); ok && strings.Contains(b.Reason, "a cancelled call of another owner") {
-				o.abandoned[id+"/a"] = true
-			}
-		}
-	}
-	return nil
 }
 
 // again counts how often a person has said that a call is to be made again.
@@ -220,7 +193,6 @@ func (o *oracle) job(ctx context.Context, id, kind string) error {
 	if kind == "approval" {
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return o.w.denies(id + "/" + name) })
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return o.abandoned[id+"/"+name] })
 	if j.State == store.JobDone {
 		want := answer(id, names)
 		if text := resultText(j.Result); text != want {
@@ -396,7 +368,7 @@ func (o *oracle) answered(ctx context.Context, a store.Ask, t told) {
 		}
 	}
 	if a.Kind == runlog.AskOutcome {
-		if way, _ := runlog.Outcome(t.decision); way == runlog.OutcomeAgain && !o.cancelled(t.op) && !o.abandoned[t.op] && !slices.ContainsFunc(o.lines, func(l line) bool { return l.Op == t.op && l.Phase == "effect" }) {
+		if way, _ := runlog.Outcome(t.decision); way == runlog.OutcomeAgain && !o.cancelled(t.op) && !slices.ContainsFunc(o.lines, func(l line) bool { return l.Op == t.op && l.Phase == "effect" }) {
 			o.fail(8, "call %s was to be made again, and had no effect", t.op)
 		}
 	}

@@ -66,6 +66,9 @@ func (t *Call) Wait(n int) {
 // Turn is the place of a call on an instance. Its methods must not block, nor use the call.
 type Turn interface {
 	Asks(n int) // one more of its calls waits for a person, or one less
+	// Doubt says that the call ends without an answer: for so long the server may still ask for it, and does
+	// not say so.
+	Doubt(life time.Duration)
 	Leave()
 }
 
@@ -158,6 +161,11 @@ func (t *Call) End() {
 func (t *Call) Ends(err error) {
 	if MayAsk(t.Method) && !t.asks.Answered(err) && !t.remembered.Swap(true) {
 		t.asks.remember(t)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.turn != nil {
+			t.turn.Doubt(AbandonedLife)
+		}
 	}
 }
 

@@ -102,6 +102,9 @@ type Instance struct {
 	asks     int     // of the calls, those that wait for a person
 	since    time.Time
 	wanted   bool // a turn waits for this one only
+
+	doubtful time.Time // until then the server may ask for a call that has ended, of
+	doubtOf  Owner
 }
 
 // Pool returns the pool that the instance is of.
@@ -223,6 +226,22 @@ func (p *Pool) settle(t *Turn, i *Instance, err error) {
 // leaves its place to another.
 func (i *Instance) Asks(n int) { i.pool.update(func() { i.asks += n }) }
 
+// Doubt says that a call on the instance, whose end follows, ends without an answer. The server may ask something for
+// it for so long: other owners, to whom the question could not be shown, get another instance while there may be several.
+func (i *Instance) Doubt(life time.Duration) {
+	i.pool.update(func() { i.doubtful, i.doubtOf = time.Now().Add(life), i.owner })
+}
+
+// doubted reports whether the server may take a question for a call of another owner than that of t for one of t.
+func (i *Instance) doubted(t *Turn) bool {
+	return i.pool.Most > 1 && time.Now().Before(i.doubtful) && !same(t.Owner, i.doubtOf)
+}
+
+// spare reports whether the instance may end now: no call needs it.
+func (i *Instance) spare() bool {
+	return i.n > 1 && i.out == 0 && !i.starting && !i.wanted && i.member.Pending() == 0
+}
+
 // Leave is the end of a call on the instance.
 func (i *Instance) Leave() { i.pool.update(func() { i.pool.left(i) }) }
 
@@ -284,7 +303,7 @@ func (p *Pool) place(t *Turn, held, more bool) *Instance {
 		}
 		return nil
 	}
-	var free, lapsed *Instance
+	var free, lapsed, doubted *Instance
 	for _, i := range p.all {
 		switch {
 		case !i.lives():
@@ -294,6 +313,10 @@ func (p *Pool) place(t *Turn, held, more bool) *Instance {
 			}
 			return nil
 		case held, i.wanted, !i.fits(t):
+		case i.doubted(t):
+			if i.spare() {
+				doubted = i
+			}
 		case i.keep && time.Since(i.since) < LeaseIdle:
 		case i.keep:
 			if lapsed == nil || i.since.Before(lapsed.since) {
@@ -308,12 +331,24 @@ func (p *Pool) place(t *Turn, held, more bool) *Instance {
 		return nil
 	case free != nil:
 		return free
-	case !p.mayStart():
+	case !p.mayStart() && (lapsed != nil || doubted == nil || p.closed || time.Now().Before(p.paused)):
 		return lapsed
-	case more:
-		return p.start()
+	case !more:
+		return nil
 	}
-	return nil
+	if !p.mayStart() {
+		p.end(doubted, "a call of another run was given up on it")
+	}
+	return p.start()
+}
+
+// end ends an instance without calls.
+func (p *Pool) end(i *Instance, why string) {
+	p.remove(i)
+	p.System.Go("ending an instance of "+p.Server, func() {
+		p.Log.Debug("an instance ends", "instance", i.n, "why", why)
+		p.Discard(i.member)
+	})
 }
 
 // fits reports whether the call may be out with those that are.
@@ -386,10 +421,12 @@ func (another) Is(any) bool     { return false }
 
 // full reports whether the call of a further owner would have to wait.
 func (p *Pool) full() bool {
-	return len(p.waiting) > 0 || p.place(&Turn{Owner: another{}}, false, false) == nil && !p.mayStart()
+	t := &Turn{Owner: another{}}
+	return len(p.waiting) > 0 || p.place(t, false, false) == nil && !p.mayStart() &&
+		!slices.ContainsFunc(p.all, func(i *Instance) bool { return i.spare() && i.doubted(t) })
 }
 
-// arm sets the clock to when the next lease lapses, or the next instance ends.
+// arm sets the clock to when the next lease lapses, the next doubt is over, or the next instance ends.
 func (p *Pool) arm() {
 	var next time.Time
 	now := time.Now()
@@ -407,6 +444,9 @@ func (p *Pool) arm() {
 		}
 		if lapse := i.since.Add(LeaseIdle); i.keep && len(p.waiting) > 0 && lapse.After(now) {
 			due(lapse)
+		}
+		if len(p.waiting) > 0 && i.doubtful.After(now) {
+			due(i.doubtful)
 		}
 		if i.n > 1 {
 			due(i.ends())
@@ -448,11 +488,7 @@ func (p *Pool) look() {
 			case i.member.Pending() > 0: // a call waits for a page, or a task goes on
 				i.since = now
 			default:
-				p.remove(i)
-				p.System.Go("ending an instance of "+p.Server, func() {
-					p.Log.Debug("an instance ends, it was not needed", "instance", i.n)
-					p.Discard(i.member)
-				})
+				p.end(i, "it was not needed")
 			}
 		}
 	})
