@@ -124,7 +124,7 @@ func TestRunWithHostileServer(t *testing.T) {
 				"evil": map[string]any{"command": "fakeserver", "args": []string{tt.mode}},
 				"good": map[string]any{"command": "effects", "args": []string{h.path("lines.txt")}},
 			})
-			out := h.run("run", "--yes", "--protocol", "legacy", "--mcp-config", config, "--run-id", "brave", "Try.")
+			out := h.run("run", "--yes", "--on-unknown", "tell", "--protocol", "legacy", "--mcp-config", config, "--run-id", "brave", "Try.")
 			h.noProcessLeft(0)
 			if out.code != env.ExitOK || !strings.Contains(out.stdout, "appended one") || !strings.Contains(out.stdout, "appended two") {
 				t.Fatalf("exited with %d, stdout %q, stderr:\n%s", out.code, out.stdout, out.stderr)

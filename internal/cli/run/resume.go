@@ -18,7 +18,7 @@ import (
 // ResumeCommand is "troupe runs resume".
 func ResumeCommand(e *env.Env) *cobra.Command {
 	var f runFlags
-	var unknown, drift string
+	var drift string
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run that no process works on",
@@ -35,21 +35,17 @@ If its agent or its tools are not as the run has recorded them, --drift says wha
   troupe runs resume 0197c1 --on-unknown tell`,
 		Args: env.OneArg("a run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return resume(cmd.Context(), e, &f, args[0], unknown, agent.DriftPolicy(drift))
+			return resume(cmd.Context(), e, &f, args[0], agent.DriftPolicy(drift))
 		},
 	}
 	f.Flags.Add(cmd)
 	cmd.Flags().StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
 	cmd.Flags().StringVar(&drift, "drift", "adopt", "if its agent or its tools are not as recorded, go on `HOW`: continue (recorded instructions; tools that differ ask), stop (do not), adopt (as all is now)")
-	cmd.Flags().StringVar(&unknown, "on-unknown", "ask", setup.UnknownUsage)
+	cmd.Flags().StringVar(&f.onUnknown, "on-unknown", "ask", setup.UnknownUsage)
 	return cmd
 }
 
-func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string, drift agent.DriftPolicy) error {
-	policy, err := setup.UnknownPolicy(unknown)
-	if err != nil {
-		return err
-	}
+func resume(ctx context.Context, e *env.Env, f *runFlags, name string, drift agent.DriftPolicy) error {
 	if !slices.Contains([]agent.DriftPolicy{agent.ContinueDrift, agent.StopDrift, agent.AdoptDrift}, drift) {
 		return env.Usagef("--drift %q: want continue, stop or adopt", string(drift))
 	}
@@ -60,7 +56,7 @@ func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string, 
 		return nil
 	}
 	return goOn(ctx, e, f, name, may, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
-		run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: policy, Drift: drift})
+		run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: agent.UnknownPolicy(f.onUnknown), Drift: drift})
 		if errors.Is(err, store.ErrLeased) {
 			return nil, fmt.Errorf("a process works on the run %s, or did until a moment ago: try again after %s", head.ID, head.Expires.Local().Format("15:04:05"))
 		}

@@ -41,8 +41,9 @@ func bill(e *env.Env, res *agent.Result, priced bool) {
 // runFlags are the flags of "troupe run".
 type runFlags struct {
 	setup.Flags
-	output string
-	runID  string
+	output    string
+	runID     string
+	onUnknown string
 }
 
 // Command is "troupe run".
@@ -73,6 +74,7 @@ code is 3, and what is printed says how to go on.`,
 	f.Flags.Add(cmd)
 	flags.StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
 	flags.StringVar(&f.runID, "run-id", "", "name the run; the same `ID` and prompt again give the same run, which goes on here if its process is gone")
+	flags.StringVar(&f.onUnknown, "on-unknown", "ask", setup.UnknownUsage)
 	return cmd
 }
 
@@ -89,7 +91,8 @@ func (f *runFlags) check() error {
 			return env.Usagef("%w", err)
 		}
 	}
-	return nil
+	_, err := setup.UnknownPolicy(f.onUnknown)
+	return err
 }
 
 func runOnce(ctx context.Context, e *env.Env, f *runFlags, args []string) (err error) {
@@ -153,7 +156,7 @@ func openSocket(e *env.Env, o *setup.Opened) (close func()) {
 
 // follow starts the run and shows it until it has ended.
 func follow(ctx context.Context, e *env.Env, o *setup.Opened, prompt string, f *runFlags) error {
-	run, err := o.Main.Start(ctx, prompt, &agent.RunOptions{ID: f.runID})
+	run, err := o.Main.Start(ctx, prompt, &agent.RunOptions{ID: f.runID, OnUnknown: agent.UnknownPolicy(f.onUnknown)})
 	if err != nil {
 		return startError(err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // UnknownUsage is the help of --on-unknown.
-const UnknownUsage = "of a call that may have had its effect when its process ended: `WHAT` is done: ask (a person), tell (the model that it is unknown), again (make it again), end (the run)"
+const UnknownUsage = "of a call that may have had its effect, and whose answer was lost or cannot be read: `WHAT` is done: ask (a person), tell (the model that it is unknown), again (make it again), end (the run)"
 
 // UnknownPolicy reads --on-unknown.
 func UnknownPolicy(s string) (agent.UnknownPolicy, error) {
