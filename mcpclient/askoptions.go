@@ -67,7 +67,7 @@ type AskOptions struct {
 	// AskExpiry is how long a question waits for the Human before it is declined by
 	// itself. Zero means 10 min.
 	AskExpiry time.Duration
-	// AskLimit bounds the questions of a server that are open at once; four times as
+	// AskLimit bounds the questions of a server to one Human that are open at once; four times as
 	// many may wait for their turn, all others are declined at once. Zero means 8.
 	AskLimit int
 	// ElicitationExpiry is how long a page that was opened may take until the server

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -307,6 +308,7 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 		held   int // processes beside Instances
 	}{
 		{"twice as many by default", Server{Instances: 2}, 4},
+		{"more than one person may be asked at once", Server{Instances: 4}, 8},
 		{"as said", Server{Instances: 2, HeldInstances: 1}, 1},
 		{"none", Server{Instances: 2, HeldInstances: -1}, 0},
 		{"none beside a single one", Server{Instances: 1}, 0},
@@ -324,9 +326,10 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 				}
 				most := tt.server.Instances
 				asking := make([]*patient, most+tt.held)
+				var asked atomic.Int32
 				for i := range asking {
 					full("before as many ask as may", false)
-					asking[i] = &patient{person: person(fmt.Sprintf("a%02d", i)), answered: make(chan struct{})}
+					asking[i] = &patient{person: person(fmt.Sprintf("a%02d", i)), answered: make(chan struct{}), asked: &asked}
 					beginAs(t.Context(), h, asking[i], string(asking[i].person), false)
 					s.ask(i + 1)
 				}
@@ -334,6 +337,9 @@ func TestInstancesHeldByQuestions(t *testing.T) {
 					t.Fatalf("%d processes, want %d", n, most+tt.held)
 				}
 				full("before a call waits", true)
+				if n := int(asked.Load()); n != len(asking) {
+					t.Errorf("%d people were asked, want each of %d: what one leaves open keeps no other's question", n, len(asking))
+				}
 				// All that count are held by questions, and so are as many of the others as may be.
 				eve := begin(t.Context(), h, "eve1", false)
 				waits, sent, _, _, _ := eve.get()
@@ -411,9 +417,11 @@ func TestInstancesOfDoubt(t *testing.T) {
 type patient struct {
 	person
 	answered chan struct{}
+	asked    *atomic.Int32 // how many people were
 }
 
 func (p *patient) Decide(ctx context.Context, _ *Ask) (*Decision, error) {
+	p.asked.Add(1)
 	select {
 	case <-p.answered:
 	case <-ctx.Done():

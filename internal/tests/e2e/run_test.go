@@ -234,7 +234,7 @@ func TestKilledServer(t *testing.T) {
 		resultsOf(),
 	)
 	plays(t, home, "openai", script)
-	s := home.Start(t, longest, "--yes", "--mcp-config", config, "Take your time.")
+	s := home.Start(t, longest, "--yes", "--on-unknown", "tell", "--mcp-config", config, "Take your time.")
 	call := s.Until("progress", func(ev *peers.Event) bool { return ev.Type == "tool_progress" })
 	first := home.Find(t, "server-everything")
 	other := home.Find(t, "server-memory")

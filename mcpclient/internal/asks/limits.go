@@ -42,7 +42,7 @@ func (p *HostLimit) Count() int { return int(p.n.Load()) }
 
 func (p *HostLimit) leave() { p.n.Add(-1) }
 
-// LimitOptions are those of [Limits]: how many questions may be open, and how many tokens may
+// LimitOptions are those of [Limits]: how many questions may be open for one person, and how many tokens may
 // be asked for in an hour.
 type LimitOptions struct{ Open, Tokens int }
 
@@ -62,22 +62,37 @@ func (l *Limits) AllowTokens(n int) bool { return l.gate().tokens.AllowN(time.No
 // Warning calls warn, which warns of a question that is declined unasked, unless there were too many (ROB-9).
 func (l *Limits) Warning(warn func()) { l.gate().warnings.Do(warn) }
 
-// Limits bounds the questions of one server.
+// Limits bounds the questions of one server: those for one person, so that what a person leaves open keeps no other's
+// waiting, and those of all in a [HostLimit].
 type Limits struct {
 	opts LimitOptions
 	pool *HostLimit
 
-	mu    sync.Mutex // guards the fields below it: questions come on many goroutines, and each only counts itself in and out
-	made  *gates     // nil before the first question: most servers ask none
-	off   bool
-	ends  map[int]context.CancelCauseFunc // of those that are open and wait, by an arbitrary number
-	lastN int
+	mu      sync.Mutex // guards the fields below it: questions come on many goroutines, and each only counts itself in and out
+	made    *gates     // nil before the first question: most servers ask none
+	off     bool
+	ends    map[int]context.CancelCauseFunc // of those that are open and wait, by an arbitrary number
+	lastN   int
+	persons map[any]*person
+}
+
+// person are the questions for one person that are open and wait.
+type person struct {
+	n     int
+	open  chan struct{} // has room for as many as may be open
+	pages chan struct{} // has room for the URL that is asked about
+}
+
+// Place is that of one question under the limits.
+type Place struct {
+	l    *Limits
+	key  int
+	of   any
+	room *person
 }
 
 // gates is what the questions of one server pass.
 type gates struct {
-	open    chan struct{} // has room for as many as may be open
-	pages   chan struct{} // has room for the URL that is asked about
 	urls    *rate.Limiter
 	samples *rate.Limiter
 	tokens  *rate.Limiter // to be sampled
@@ -94,7 +109,6 @@ func (l *Limits) gate() *gates {
 	if l.made == nil {
 		tokens := l.opts.Tokens
 		l.made = &gates{
-			open: make(chan struct{}, l.opts.Open), pages: make(chan struct{}, urlsAtOnce),
 			urls:     rate.NewLimiter(rate.Every(urlsEvery), URLsBurst),
 			samples:  rate.NewLimiter(rate.Every(samplesEvery), SamplesBurst),
 			warnings: rate.Sometimes{First: DeclineWarnings, Interval: declineWarningsEvery},
@@ -104,7 +118,7 @@ func (l *Limits) gate() *gates {
 	return l.made
 }
 
-// most is how many may be open and waiting.
+// most is how many may be open and waiting for one person.
 func (l *Limits) most() int { return l.opts.Open * (1 + waitingTimes) }
 
 // Why a question is declined without an answer.
@@ -121,12 +135,8 @@ var (
 	ErrAbandonedOwner = errors.New("the server may ask for a cancelled call of another owner, who alone may see the question")
 )
 
-// Full reports whether enter would refuse: then a form need not be read at all.
-func (l *Limits) Full() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.off || len(l.ends) >= l.most() || l.pool.n.Load() >= MaxAsks
-}
+// Full reports whether Enter would refuse any question: then a form need not be read at all.
+func (l *Limits) Full() bool { return l.declines() || l.pool.n.Load() >= MaxAsks }
 
 // Refuses returns [ErrDeclined] if all questions are to be declined, else nil.
 func (l *Limits) Refuses() error {
@@ -136,38 +146,49 @@ func (l *Limits) Refuses() error {
 	return nil
 }
 
-// Enter counts a question in. The error is why it is to be declined at once; cancel
-// is called if all are to be declined.
-func (l *Limits) Enter(cancel context.CancelCauseFunc) (leave func(), err error) {
+// Enter counts in a question for that person; values that are the same to [Same] are one. The error is why it is to be
+// declined at once; cancel is called if all are to be declined.
+func (l *Limits) Enter(of any, cancel context.CancelCauseFunc) (*Place, error) {
+	of = identity(of)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.off:
+	if l.off {
 		return nil, ErrDeclined
-	case len(l.ends) >= l.most() || !l.pool.enter():
+	}
+	room := l.persons[of]
+	if room == nil {
+		room = &person{open: make(chan struct{}, l.opts.Open), pages: make(chan struct{}, urlsAtOnce)}
+	}
+	if room.n >= l.most() || !l.pool.enter() {
 		return nil, ErrTooMany
 	}
-	l.lastN++
-	key := l.lastN
 	if l.ends == nil {
-		l.ends = make(map[int]context.CancelCauseFunc)
+		l.ends, l.persons = make(map[int]context.CancelCauseFunc), make(map[any]*person)
 	}
-	l.ends[key] = cancel
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.pool.leave()
-		delete(l.ends, key)
-	}, nil
+	l.lastN++
+	room.n++
+	l.ends[l.lastN], l.persons[of] = cancel, room
+	return &Place{l, l.lastN, of, room}, nil
+}
+
+// Leave counts the question out.
+func (p *Place) Leave() {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	p.l.pool.leave()
+	delete(p.l.ends, p.key)
+	if p.room.n--; p.room.n == 0 {
+		delete(p.l.persons, p.of)
+	}
 }
 
 // Turn waits until the question may be shown.
-func (l *Limits) Turn(ctx context.Context, page bool) (leave func(), err error) {
-	leave, err = l.gate().take(ctx, page)
+func (p *Place) Turn(ctx context.Context, page bool) (leave func(), err error) {
+	leave, err = p.room.take(ctx, page)
 	if err != nil {
 		return nil, err
 	}
-	if l.declines() { // what it waited for may have been declined before it was itself
+	if p.l.declines() { // what it waited for may have been declined before it was itself
 		leave()
 		return nil, ErrDeclined
 	}
@@ -180,15 +201,15 @@ func (l *Limits) declines() bool {
 	return l.off
 }
 
-func (g *gates) take(ctx context.Context, page bool) (leave func(), err error) {
+func (r *person) take(ctx context.Context, page bool) (leave func(), err error) {
 	if !page {
-		return take(ctx, g.open)
+		return take(ctx, r.open)
 	}
-	first, err := take(ctx, g.pages)
+	first, err := take(ctx, r.pages)
 	if err != nil {
 		return nil, err
 	}
-	open, err := take(ctx, g.open)
+	open, err := take(ctx, r.open)
 	if err != nil {
 		first()
 		return nil, err

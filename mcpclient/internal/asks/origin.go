@@ -151,6 +151,17 @@ func Same(a, b any) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
+// identity is a key that is equal for what is the [Same]; what cannot be compared has none of its own.
+func identity(a any) any {
+	if x, ok := a.(interface{ Owner() any }); ok {
+		return x.Owner()
+	}
+	if a != nil && !reflect.TypeOf(a).Comparable() {
+		return nil
+	}
+	return a
+}
+
 // Live are the calls that are under way.
 func (o *Origin) Live() []*Call {
 	return slices.DeleteFunc(slices.Clone(o.Calls), func(t *Call) bool { return !t.abandoned.IsZero() })

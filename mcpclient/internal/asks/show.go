@@ -21,30 +21,35 @@ func Show[D any](ctx context.Context, a *Asks, o *Origin, expires time.Time, pag
 	defer stop()
 	defer o.OnGone(func() { cancel(ErrGone) })()
 
-	leave, err := a.Limits.Enter(cancel)
+	live := o.Live()
+	var of any // nil is one for all whose call is not known
+	if len(live) > 0 && !o.Strangers {
+		of = live[0].Human
+	}
+	place, err := a.Limits.Enter(of, cancel)
 	if err != nil {
 		return none, err
 	}
-	for _, t := range o.Live() {
+	for _, t := range live {
 		t.Wait(1)
 		defer t.Wait(-1)
 	}
-	done, err := a.Limits.Turn(ctx, page)
+	done, err := place.Turn(ctx, page)
 	if err != nil {
-		leave()
+		place.Leave()
 		return none, err
 	}
 	show, err := prepare()
 	if err != nil {
 		done()
-		leave()
+		place.Leave()
 		return none, err
 	}
 	reply := new(actors.Reply[D])
 	a.System.Go("asking about "+a.Server, func() {
 		d, err := actors.Guard(func() (D, error) { return show(ctx) })
 		done()
-		leave()
+		place.Leave()
 		reply.Complete(d, err)
 	})
 	return reply.Wait(ctx)
