@@ -99,7 +99,7 @@ func (a *Ask) ContentHash() (string, error) {
 		Login                         *LoginView `json:",omitempty"`
 	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Calls, a.Path, a.Notes, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before, a.Login})
 	if err == nil {
-		raw, err = jsonx.Canonical(raw)
+		raw, err = jsonx.Exact(raw)
 	}
 	if err != nil {
 		return "", err

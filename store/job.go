@@ -108,7 +108,7 @@ func NewJobID() string {
 // InputHash identifies what a job is to do: its agent, prompt and input.
 func (j Job) InputHash() string {
 	input := []byte(j.Input)
-	if canonical, err := jsonx.Canonical(input); len(input) > 0 && err == nil {
+	if canonical, err := jsonx.Exact(input); len(input) > 0 && err == nil {
 		input = canonical
 	}
 	h := sha256.New()

@@ -41,7 +41,16 @@ func isPlain(data []byte) bool {
 	return true
 }
 
-// Canonical returns data in the canonical form of RFC 8785, for hashes.
+// Exact returns data in a form in which values that differ never are the same: that of [Canonical] but for numbers,
+// which keep their digits. RFC 8785 takes 9007199254740993 for 9007199254740992, and cuts a long fraction.
+func Exact(data []byte) ([]byte, error) {
+	v := jsontext.Value(append([]byte(nil), data...))
+	err := v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	return v, err
+}
+
+// Canonical returns data in the canonical form of RFC 8785, for hashes of what has no numbers that matter, or was
+// hashed so before.
 func Canonical(data []byte) ([]byte, error) {
 	v := jsontext.Value(append([]byte(nil), data...))
 	err := v.Canonicalize()

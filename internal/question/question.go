@@ -4,8 +4,6 @@ package question
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,7 +126,7 @@ func readPayload(row *store.Ask, into any) error {
 	if err := jsonx.Unmarshal(row.Payload, into); err != nil {
 		return fmt.Errorf("what is stored of it cannot be read: %w", err)
 	}
-	if !sameHash(row) {
+	if !runlog.IsHash(row.Hash, row.Payload) {
 		return errNotAsked
 	}
 	return nil
@@ -170,16 +168,6 @@ func (v *View) readQuestion(row *store.Ask) error {
 
 // errNotAsked is of an ask whose payload is another one than was asked (SECA-41).
 var errNotAsked = errors.New("what is stored of it is not what was asked: it can only be denied")
-
-// sameHash holds a payload against its hash, as the run has made it.
-func sameHash(row *store.Ask) bool {
-	canonical, err := jsonx.Canonical(row.Payload)
-	if err != nil {
-		return false
-	}
-	sum := sha256.Sum256(canonical)
-	return row.Hash == "sha256:"+hex.EncodeToString(sum[:])
-}
 
 // Who is who asks, as the configuration names it.
 func (v *View) Who() string {

@@ -130,7 +130,7 @@ func suffix(key string) string {
 }
 
 func canonical(raw []byte) string {
-	if c, err := jsonx.Canonical(raw); err == nil {
+	if c, err := jsonx.Exact(raw); err == nil {
 		return string(c)
 	}
 	return string(raw)

@@ -125,7 +125,7 @@ func (s *steps) between(e *runlog.Entry) {
 
 // canonical is JSON with its members in order, as it is if it is none.
 func canonical(raw []byte) string {
-	if c, err := jsonx.Canonical(raw); err == nil {
+	if c, err := jsonx.Exact(raw); err == nil {
 		return string(c)
 	}
 	return string(raw)

@@ -106,19 +106,37 @@ const (
 	OutcomeEnd      = "end"      // the run ends
 )
 
-// Payload returns the exact subject of an ask, and the ask's Hash: that of the subject in canonical
-// form. Both are empty for a value that is no JSON.
+// Payload returns the exact subject of an ask, and the ask's Hash: that of the subject in the form of
+// [jsonx.Exact]. Both are empty for a value that is no JSON.
 func Payload(v any) (payload json.RawMessage, hash string) {
 	raw, err := jsonx.Marshal(v)
 	if err != nil {
 		return nil, ""
 	}
-	canonical, err := jsonx.Canonical(raw)
+	exact, err := jsonx.Exact(raw)
 	if err != nil {
-		canonical = raw
+		exact = raw
 	}
-	sum := sha256.Sum256(canonical)
-	return raw, "sha256:" + hex.EncodeToString(sum[:])
+	return raw, hashOf(exact)
+}
+
+func hashOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// IsHash reports whether hash is that of an ask with this payload. Older versions hashed the form of RFC 8785, which
+// differs where a number does.
+func IsHash(hash string, payload []byte) bool {
+	exact, err := jsonx.Exact(payload)
+	if err != nil {
+		return false
+	}
+	if hashOf(exact) == hash {
+		return true
+	}
+	old, err := jsonx.Canonical(payload)
+	return err == nil && hashOf(old) == hash
 }
 
 // JobPayload is the subject of an ask of the kind "job": a job that gets no further, because its

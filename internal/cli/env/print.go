@@ -1,6 +1,7 @@
 package env
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/columns"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/sanitize"
 )
 
 // OrNone is a text, or a dash for none.
@@ -119,10 +121,15 @@ func OnTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// IndentJSON lays JSON out for reading; what is not JSON stays as it is.
-func IndentJSON(raw json.RawMessage) string {
+// IndentJSON lays JSON out for reading, with hidden characters to be seen and numbers in their own digits; what is not JSON
+// stays as it is.
+func IndentJSON(raw json.RawMessage) string { return sanitize.Reveal(indentJSON(raw)) }
+
+func indentJSON(raw json.RawMessage) string {
 	var v any
-	if json.Unmarshal(raw, &v) != nil {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if !json.Valid(raw) || d.Decode(&v) != nil {
 		return string(raw)
 	}
 	out, err := json.MarshalIndent(v, "  ", "  ")

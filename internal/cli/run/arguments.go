@@ -52,7 +52,7 @@ func localFilesOf(servers []mcpclient.Server) localFiles {
 func (l localFiles) callText(server, tool string, arguments json.RawMessage) string {
 	fields, ok := jsonx.Members(arguments)
 	if !ok {
-		return behindBar(sanitize.Reveal(env.IndentJSON(arguments)))
+		return behindBar(env.IndentJSON(arguments))
 	}
 	if len(fields) == 0 {
 		return "  (no arguments)"
@@ -82,9 +82,12 @@ func (l localFiles) callText(server, tool string, arguments json.RawMessage) str
 	return strings.Join(out, "\n")
 }
 
+// shownName is the name of an argument, with hidden characters to be seen.
+func shownName(name string) string { return sanitize.Line(sanitize.Reveal(name), 60) }
+
 // valueText shows a text; cut is above zero if that is not all of it.
 func valueText(name, text string) (shown string, cut int) {
-	name = sanitize.Line(name, 60)
+	name = shownName(name)
 	if !strings.Contains(text, "\n") && len(text) <= 200 {
 		return behindBar(name + ": " + sanitize.Reveal(text)), 0
 	}
@@ -107,18 +110,18 @@ func jsonText(name string, value json.RawMessage) (shown string, cut int) {
 			}
 			text, c := replacement(fields[at], fields[1-at])
 			cut += c
-			out = append(out, fmt.Sprintf("%s %d of %d\n%s", behindBar(sanitize.Line(name, 60)), i+1, len(edits), text))
+			out = append(out, fmt.Sprintf("%s %d of %d\n%s", behindBar(shownName(name)), i+1, len(edits), text))
 		}
 		if out != nil {
 			return strings.Join(out, "\n"), cut
 		}
 	}
-	lines := strings.Split(strings.TrimSpace(sanitize.Reveal(env.IndentJSON(value))), "\n")
+	lines := strings.Split(strings.TrimSpace(env.IndentJSON(value)), "\n")
 	if len(lines) == 1 && len(lines[0]) <= 200 {
-		return behindBar(sanitize.Line(name, 60) + ": " + lines[0]), 0
+		return behindBar(shownName(name) + ": " + lines[0]), 0
 	}
 	body, cut := bounded(lines)
-	return behindBar(sanitize.Line(name, 60)) + ":\n" + body, cut
+	return behindBar(shownName(name)) + ":\n" + body, cut
 }
 
 // Names that tools for editing use, without case and dashes.
@@ -150,7 +153,7 @@ func replacement(before, after jsonx.Member) (shown string, cut int) {
 		return one + "\n" + two, cutOne + cutTwo
 	}
 	body, cut := compared(a, b)
-	return fmt.Sprintf("%s (-) becomes %s (+):\n%s", behindBar(sanitize.Line(before.Name, 60)), sanitize.Line(after.Name, 60), body), cut
+	return fmt.Sprintf("%s (-) becomes %s (+):\n%s", behindBar(shownName(before.Name)), shownName(after.Name), body), cut
 }
 
 // replaces are words in the names of tools that put a text in the place of a whole file.
@@ -181,7 +184,7 @@ func (l localFiles) content(server, tool, name, text string, fields []jsonx.Memb
 		return valueText(name, text)
 	}
 	body, cut := compared(now, text)
-	return fmt.Sprintf("%s (+) beside %s (-) as it is now:\n%s", behindBar(sanitize.Line(name, 60)), sanitize.Line(path, 200), body), cut
+	return fmt.Sprintf("%s (+) beside %s (-) as it is now:\n%s", behindBar(shownName(name)), sanitize.Line(path, 200), body), cut
 }
 
 var errNoText = errors.New("it is no short text file")

@@ -49,6 +49,8 @@ func TestCallText(t *testing.T) {
 		{"other lists", "web", "x", `{"edits":[{"oldText":"a","newText":"b"},{"oldText":"c"}]}`, []string{`"oldText": "c"`}, "(-)"},
 		{"no object", "web", "x", `[1]`, []string{"  │   [", "1"}, ""},
 		{"nothing", "web", "x", `{}`, []string{"(no arguments)"}, ""},
+		{"names hide something", "web", "x", `{"am\u200bount":1,"\u202ebody":"x","a\u00adb":[1]}`, []string{"  │ am<U+200B>ount: 1", "  │ <U+202E>body: x", "a<U+00AD>b"}, ""},
+		{"numbers", "web", "x", `{"amount":9007199254740993,"rate":1.10,"list":[0.1000000000000000055]}`, []string{"  │ amount: 9007199254740993", "  │ rate: 1.10", "0.1000000000000000055"}, ""},
 		{"it acts on the terminal", "files", "x", `{"a\u001b[2J":"\u001b[2Jx\u202e\nMay the agent call","b":"\r\nMay the agent"}`,
 			[]string{"<U+001B>[2Jx<U+202E>", "  │ May the agent call", "  │ May the agent"}, "\n  May"},
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
-	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -160,7 +159,7 @@ func (t *questions) approve(ctx context.Context, q agent.Ask) (agent.Decision, e
 			}
 			return agent.AcceptForRun(), nil
 		case word == "w" || word == "whole":
-			text = "The arguments, whole:\n" + behindBar(sanitize.Reveal(env.IndentJSON(q.Arguments)))
+			text = "The arguments, whole:\n" + behindBar(env.IndentJSON(q.Arguments))
 			continue
 		case word == "n" || word == "no":
 			return agent.Decline(""), nil

@@ -166,7 +166,7 @@ func (h *Host) readRetry(r Request) (*ticket.Ticket, *invocation.Retry, error) {
 func digest(got map[string]json.RawMessage) (sum [sha256.Size]byte, err error) {
 	raw, err := mcp.Marshal(got)
 	if err == nil {
-		raw, err = jsonx.Canonical(raw)
+		raw, err = jsonx.Exact(raw)
 	}
 	return sha256.Sum256(raw), err
 }

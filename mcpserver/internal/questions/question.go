@@ -52,7 +52,7 @@ type Answer struct {
 func (q *Question) digest() []byte {
 	if q.sum == nil {
 		params := q.Params
-		if canonical, err := jsonx.Canonical(params); err == nil {
+		if canonical, err := jsonx.Exact(params); err == nil {
 			params = canonical
 		}
 		sum := sha256.Sum256(append([]byte(q.Method+"\x00"), params...))
