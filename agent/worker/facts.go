@@ -28,8 +28,39 @@ func (w *Worker) lookAt(ctx context.Context, j *store.Job) (*facts, error) {
 		return nil, fmt.Errorf("reading run %q: %w", j.Run, err)
 	}
 	f.finished = f.state.Finished
+	if f.finished == nil && (j.State == store.JobRunning || j.Losses >= suspectAfter) { // a loss is counted
+		if f.progress, err = w.progress(ctx, j.Run, f.state.Progress); err != nil {
+			return nil, err
+		}
+	}
 	f.whole = f.state.Started != nil && (f.state.Started.Fork == "" || f.state.Forked != nil)
 	return f, nil
+}
+
+// progress returns that of a run and of all below it, ended or not: a sub-agent that gets on is progress of the job.
+func (w *Worker) progress(ctx context.Context, run string, own int64) (int64, error) {
+	sum, all := own, []string{run}
+	for i := 0; i < len(all) && len(all) < maxTree; i++ {
+		for q := (store.Query{Parent: all[i]}); ; {
+			page, err := w.store.Runs(ctx, q)
+			if err != nil {
+				return 0, err
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, r := range page {
+				state, err := runlog.Fold(ctx, w.store, r.ID)
+				if err != nil {
+					return 0, fmt.Errorf("reading run %q: %w", r.ID, err)
+				}
+				sum += state.Progress
+				all = append(all, r.ID)
+			}
+			q.After = page[len(page)-1].Cursor()
+		}
+	}
+	return sum, nil
 }
 
 // openQuestions returns the open questions of a run and of those below it, and the newest question of the job itself. There are none
@@ -130,7 +161,7 @@ func (w *Worker) finish(ctx context.Context, j *store.Job, f *facts) error {
 	return nil
 }
 
-// maxTree bounds the runs of one job that are ended.
+// maxTree bounds the runs of one job that are ended, or looked at for progress.
 const maxTree = 1000
 
 // finishRun ends one run as cancelled: its calls that were sent have an unknown outcome, and its questions are withdrawn.

@@ -160,6 +160,41 @@ func TestManyLosses(t *testing.T) {
 	})
 }
 
+// TestLossesOfTree: what a sub-agent has recorded between two losses is progress of its job.
+func TestLossesOfTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		add(t, s, store.Job{ID: "j"})
+		var effects atomic.Int64
+		team := func(below ...llmtest.Turn) *shop {
+			first := func(rt *agent.Runtime, cfg *agent.Config) {
+				sub, err := rt.Agent("below", &agent.Config{MaxRepeats: -1, Model: llmtest.Script(below...), Tools: []agent.Tool{counted(false, &effects)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg.Tools = []agent.Tool{sub.AsTool("below", "asks below")}
+			}
+			model := llmtest.ByHistory(llmtest.Call("below", map[string]string{"prompt": "go"}), llmtest.Say("done"))
+			return openTeam(t, s, &agent.Options{Model: model}, new(agent.Config), &worker.Options{Retry: worker.Retry{MaxLosses: 3}}, first, func(*worker.Worker) {})
+		}
+		for n := range 6 {
+			sh := team(llmtest.Call("count", nil), llmtest.Slow(time.Hour))
+			time.Sleep(40 * time.Second)
+			synctest.Wait()
+			if j := want(t, s, "j", store.JobRunning); j.Losses > 1 || effects.Load() != int64(n+1) {
+				t.Fatalf("after %d losses: got %+v, %d effects", n, j, effects.Load())
+			}
+			sh.lose()
+		}
+		team(llmtest.Say("ok"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if j := want(t, s, "j", store.JobDone); j.Attempts != 1 || effects.Load() != 6 {
+			t.Errorf("got %+v, %d effects, want one attempt and 6 effects", j, effects.Load())
+		}
+	})
+}
+
 // claim lets a worker that is about to die have a job.
 func claim(t *testing.T, s store.Store, id string) store.JobLease {
 	t.Helper()

@@ -80,6 +80,7 @@ type facts struct {
 	whole    bool                // and is no fork that was not copied whole
 	finished *runlog.RunFinished // nil while it has not ended
 	state    *runlog.State       // nil where no rule needs it
+	progress int64               // of its tree: it grows with each answer of a model, result of a call and decision in it
 	own      *store.Ask          // the newest question of the job itself; nil for none
 	waits    []string            // the open questions of its tree
 }
@@ -115,8 +116,8 @@ func (r *rules) taken(f *facts) verdict {
 	case f.own != nil && f.own.Status != store.AskAccepted && f.state.Ending == nil:
 		return verdict{step: end, ending: &runlog.RunEnding{State: store.Cancelled, Stop: runlog.StopCancelled, Error: endedByPerson}}
 	case r.job.State == store.JobRunning:
-		return r.lost(f.state.Progress)
-	case r.job.Losses >= suspectAfter && f.state.Progress <= r.job.Progress:
+		return r.lost(f.progress)
+	case r.job.Losses >= suspectAfter && f.progress <= r.job.Progress:
 		return verdict{step: alone}
 	}
 	return verdict{step: resume}

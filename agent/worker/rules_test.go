@@ -50,7 +50,7 @@ func TestClaimed(t *testing.T) {
 // TestTaken: rows 2, 3, 4, 11 and 12.
 func TestTaken(t *testing.T) {
 	open := func(progress int64, asks ...*runlog.Question) *facts {
-		return &facts{begun: true, whole: true, state: &runlog.State{Progress: progress, Asks: asks}}
+		return &facts{begun: true, whole: true, progress: progress, state: &runlog.State{Asks: asks}}
 	}
 	own := func(status store.AskStatus, known bool) *facts {
 		q := &runlog.Question{Ask: store.Ask{ID: "q", Kind: agent.KindJob}}

@@ -49,11 +49,18 @@ func openWith(t *testing.T, s store.Store, model llm.Model, cfg *agent.Config, o
 // openOn is openWith with further options of the runtime.
 func openOn(t *testing.T, s store.Store, of *agent.Options, cfg *agent.Config, opts *worker.Options, change func(*worker.Worker)) *shop {
 	t.Helper()
+	return openTeam(t, s, of, cfg, opts, func(*agent.Runtime, *agent.Config) {}, change)
+}
+
+// openTeam is openOn with what first makes of the runtime and of the agent's configuration.
+func openTeam(t *testing.T, s store.Store, of *agent.Options, cfg *agent.Config, opts *worker.Options, first func(*agent.Runtime, *agent.Config), change func(*worker.Worker)) *shop {
+	t.Helper()
 	of.Store, of.Approve, of.Retry, of.Grace = s, agent.NeverAsk, &llm.RetryOptions{MaxAttempts: 1}, time.Second
 	rt, err := agent.Open(t.Context(), of)
 	if err != nil {
 		t.Fatal(err)
 	}
+	first(rt, cfg)
 	a, err := rt.Agent("a", cfg)
 	if err != nil {
 		t.Fatal(err)
