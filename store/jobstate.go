@@ -165,7 +165,8 @@ func (u *JobUpdate) Until(asks []Ask, now time.Time) {
 	u.NotBefore = until
 }
 
-// Retry queues j again: see [Jobs].RetryJob. Its store then has it go on from its run: see [Job].GoOn.
+// Retry queues j again, or has one that waits look now: see [Jobs].RetryJob. Its store then has one that is queued go on from
+// its run: see [Job].GoOn.
 func (j *Job) Retry(now time.Time, fromStart bool) error {
 	switch {
 	case j.State == JobDone:
@@ -174,6 +175,11 @@ func (j *Job) Retry(now time.Time, fromStart bool) error {
 		return &InvalidError{"job", "is queued"}
 	case !j.State.Ended() && (j.Owner != "" || j.Cancelling):
 		return &InvalidError{"job", "is being worked on"}
+	case !j.State.Ended() && fromStart:
+		return &InvalidError{"job", "waits, and its run has not ended: cancel it first"}
+	case !j.State.Ended():
+		j.NotBefore, j.Updated = now, now
+		return nil
 	}
 	if fromStart {
 		j.From = ""
@@ -183,9 +189,10 @@ func (j *Job) Retry(now time.Time, fromStart bool) error {
 	return nil
 }
 
-// GoOn has the next attempt of j go on from its run. Of a run that was never recorded there is nothing to go on from.
+// GoOn has the next attempt of j, which is queued, go on from its run. Of a run that was never recorded there is nothing to go on
+// from.
 func (j *Job) GoOn(recorded bool) {
-	if recorded {
+	if recorded && j.State == JobQueued {
 		j.From = j.Run
 	}
 }

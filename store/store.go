@@ -266,10 +266,10 @@ type Jobs interface {
 	CancelJob(ctx context.Context, id string) (Job, error)
 
 	// RetryJob queues a job again, with no failures and losses counted: one that failed, was
-	// cancelled or limited, whose outcome is unknown, or that waits without
-	// a lease. It goes on from its last run (From), or with fromStart begins anew, which
-	// is a person's permission to make calls again. Others are
-	// [ErrInvalid], and returned as they are.
+	// cancelled or limited, or whose outcome is unknown. It goes on from its last run (From), or with
+	// fromStart begins anew, which is a person's permission to make calls again. One that waits without
+	// a lease has a run that has not ended: without fromStart it is given out at once, whatever it waits for.
+	// Others are [ErrInvalid], and returned as they are.
 	RetryJob(ctx context.Context, id string, fromStart bool) (Job, error)
 
 	// ClaimNotification records that the caller will deliver the webhook (Hook) of a job that

@@ -60,13 +60,24 @@ func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
 		u.Release = true
 		_, err = s.UpdateJob(ctx, u)
 		wantErr(t, "UpdateJob with Release", err, nil)
-		got, err := s.RetryJob(ctx, "j", true)
-		if err != nil || got.State != store.JobQueued || got.Attempts != 1 {
+		time.Sleep(time.Second)
+		released, _ = claimJobs(t, s, "w2", 1)
+		u = updateOf(released[0], store.JobWaiting)
+		u.Release, u.NotBefore = true, time.Now().Add(24*time.Hour)
+		_, err = s.UpdateJob(ctx, u)
+		wantErr(t, "UpdateJob with Release and NotBefore", err, nil)
+		_, err = s.RetryJob(ctx, "j", true)
+		wantErr(t, "RetryJob from the start of one whose run has not ended", err, store.ErrInvalid)
+		time.Sleep(time.Hour)
+		if _, ids := claimJobs(t, s, "w3", 5); !slices.Equal(ids, []string{"k"}) {
+			t.Errorf("ClaimJobs: got %v, want the lost k", ids)
+		}
+		got, err := s.RetryJob(ctx, "j", false)
+		if err != nil || got.State != store.JobWaiting || got.Attempts != 1 || got.From != "" || got.Run != "j.1" {
 			t.Errorf("RetryJob of one that waits alone: got %+v, %v", got, err)
 		}
-		time.Sleep(time.Hour)
-		if _, ids := claimJobs(t, s, "w3", 5); !slices.Equal(ids, []string{"k", "j"}) {
-			t.Errorf("ClaimJobs: got %v, want the lost k and the queued j", ids)
+		if _, ids := claimJobs(t, s, "w3", 5); !slices.Equal(ids, []string{"j"}) {
+			t.Errorf("ClaimJobs: got %v, want j, which waits no longer", ids)
 		}
 	})
 }

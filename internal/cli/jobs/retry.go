@@ -36,7 +36,8 @@ func retryCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [JOB...]",
 		Short: "Queue jobs again that have failed, were cancelled or whose outcome is unknown",
-		Long: `Queue jobs again that have failed, were cancelled or limited, whose outcome is unknown, or that wait.
+		Long: `Queue jobs again that have failed, were cancelled or limited, or whose outcome is unknown. One that waits has a run
+that has not ended: it is looked at again at once, whatever it waits for.
 
 A job goes on behind the last result that its run has recorded, with the same idempotency keys and with what it has spent by
 then: the model is not asked again for what it has answered, and calls that have a result are not made again.
@@ -111,7 +112,13 @@ func (f *retryFlags) retry(ctx context.Context, e *env.Env, s store.Store, names
 	return each(ctx, e, s, ids, f.selects(), func(ctx context.Context, s store.Jobs, id string) (string, error) {
 		j, err := s.RetryJob(ctx, id, f.fromStart)
 		if errors.Is(err, store.ErrInvalid) {
+			if j.State == store.JobWaiting && f.fromStart && j.Owner == "" {
+				return "", fmt.Errorf("%w: the job waits, and its run has not ended: cancel it first", errNotDone)
+			}
 			return "", fmt.Errorf("%w: the job is %s", errNotDone, cmp.Or(string(j.State), "not there"))
+		}
+		if err == nil && j.State == store.JobWaiting {
+			return "looked at again now: it waits, and its run has not ended", nil
 		}
 		return "queued", err
 	})
