@@ -28,6 +28,7 @@
 //	16   ended, not done                retry (store.Job.Retry)          queued                              begin: as a fork of the last run, at
 //	                                                                                                         its last event, with its nonce and
 //	                                                                                                         spending; or anew with --from-start
+//	17   waiting, released; open        retry                            given out now                       row 3
 //
 // A worker leaves a run; it never ends one. No row leads from a loss or a wait to an end.
 
