@@ -137,10 +137,14 @@ func (w *Worker) mayPutBack() bool {
 	return len(w.back.jobs) < maxPutBack
 }
 
-// notePutBack takes in that a job is put back, as it wants an instance of the server.
+// notePutBack takes in that a job is put back, as it wants an instance of the server. Several may be on their way at the bound:
+// those beyond it are not left to others, as a claim excepts so many only.
 func (w *Worker) notePutBack(job, server string) {
 	w.back.mu.Lock()
 	defer w.back.mu.Unlock()
+	if len(w.back.jobs) >= maxPutBack {
+		return
+	}
 	if w.back.jobs == nil {
 		w.back.jobs = make(map[string]wanted)
 	}

@@ -182,3 +182,14 @@ func TestFailed(t *testing.T) {
 		})
 	}
 }
+
+// TestPutBackIsBounded: however many jobs wait for an instance at once, a claim excepts no more than it may.
+func TestPutBackIsBounded(t *testing.T) {
+	w := new(Worker)
+	for i := range 2 * store.MaxClaim {
+		w.notePutBack(fmt.Sprint(i), "s")
+	}
+	if n := len(w.back.jobs); n != store.MaxClaim || w.mayPutBack() {
+		t.Errorf("%d jobs are left to others, want %d and no more", n, store.MaxClaim)
+	}
+}

@@ -226,21 +226,3 @@ func scribe() {
 		os.Exit(1)
 	}
 }
-
-// listens is "listens ADDRESS": it waits until a program does.
-func listens(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: listens ADDRESS")
-	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); ; <-tick.C {
-		if conn, err := net.Dial("tcp", args[0]); err == nil {
-			_ = conn.Close()
-			return
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("no program listens at %s", args[0])
-		}
-	}
-}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -134,20 +135,36 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 
 // ready is "ready ADDRESS": it waits until the worker there takes jobs.
 func ready(ts *testscript.TestScript, neg bool, args []string) {
+	awaitAddress(ts, neg, args, "takes jobs", func(address string) bool {
+		res, err := http.Get("http://" + address + "/readyz")
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err == nil && res.StatusCode == http.StatusOK
+	})
+}
+
+// listens is "listens ADDRESS": it waits until a program does.
+func listens(ts *testscript.TestScript, neg bool, args []string) {
+	awaitAddress(ts, neg, args, "listens", func(address string) bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+}
+
+// awaitAddress waits until a program at the one address that a command has is so.
+func awaitAddress(ts *testscript.TestScript, neg bool, args []string, what string, is func(address string) bool) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: ready ADDRESS")
+		ts.Fatalf("want one ADDRESS")
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); ; <-tick.C {
-		if res, err := http.Get("http://" + args[0] + "/readyz"); err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				return
-			}
-		}
+	for end := time.Now().Add(30 * time.Second); !is(args[0]); <-tick.C {
 		if time.Now().After(end) {
-			ts.Fatalf("no worker takes jobs at %s", args[0])
+			ts.Fatalf("no program %s at %s", what, args[0])
 		}
 	}
 }

@@ -84,8 +84,8 @@ type LimitPayload struct {
 const ProcessEnded = "the process that made the call has ended"
 
 // OutcomePayload is the subject of an ask of the kind "outcome": a call that was sent, and that has no
-// result: its process has ended, or what came as its answer cannot be used. The ask's Hash is that of this payload in
-// canonical form.
+// result: its process has ended, or what came as its answer cannot be used. The ask's Hash: see
+// [Payload].
 type OutcomePayload struct {
 	Server     string          `json:"server,omitempty"`
 	Tool       string          `json:"tool"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
 
 // RootsFunc returns roots when they are asked for.
@@ -46,9 +47,9 @@ type Call struct {
 	gone    bool           // it has ended before the server's answer
 	ends    map[int]func() // to be called when it goes
 	lastEnd int
-	turn    Turn // the instance that it has; nil if it has none
-	asking  bool // the instance was told that the call waits for a person
-	over    bool // it needs none any more
+	turn    *pool.Instance // that it has; nil if it has none
+	asking  bool           // the instance was told that the call waits for a person
+	over    bool           // it needs none any more
 }
 
 // Wait counts the questions of the call that are open, by one more or less.
@@ -63,15 +64,6 @@ func (t *Call) Wait(n int) {
 	}
 }
 
-// Turn is the place of a call on an instance. Its methods must not block, nor use the call.
-type Turn interface {
-	Asks(n int) // one more of its calls waits for a person, or one less
-	// Doubt says that the call ends without an answer: for so long the server may still ask for it, and does
-	// not say so.
-	Doubt(life time.Duration)
-	Leave()
-}
-
 // tellTurn tells the instance whether the call waits for a person. The lock is held.
 func (t *Call) tellTurn() {
 	if asking := t.waits > 0; t.turn != nil && asking != t.asking {
@@ -84,7 +76,7 @@ func (t *Call) tellTurn() {
 }
 
 // HaveTurn gives the call its turn on an instance.
-func (t *Call) HaveTurn(turn Turn) {
+func (t *Call) HaveTurn(turn *pool.Instance) {
 	t.mu.Lock()
 	over := t.over
 	if !over {
