@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -137,6 +138,7 @@ const maxForm = 1 << 20
 
 // ServeHTTP implements [http.Handler].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	webserver.BoundBody(w, r)
 	setHeaders(w.Header())
 	switch {
 	case !c.knows(r.Host):

@@ -1,12 +1,12 @@
 package console
 
 import (
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	site "github.com/troupe-dev/troupe/internal/visit"
+	"github.com/troupe-dev/troupe/internal/webserver"
 )
 
 // Login is how people log in at a console that is for several: [Users] or [OIDC].
@@ -28,18 +28,9 @@ type person struct {
 	Mark string // of what the person has logged in with; a session counts while that is so
 }
 
-// addressOf is where a request comes from. A proxy adds it as the last one; what stands before it the
-// client may have made up.
+// addressOf is where a request comes from.
 func (c *Console) addressOf(r *http.Request) string {
-	if all := r.Header.Values("X-Forwarded-For"); c.opts.HTTPS && r.TLS == nil && len(all) > 0 {
-		last := all[len(all)-1]
-		return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
+	return webserver.Address(r, c.opts.HTTPS && r.TLS == nil)
 }
 
 // enter logs a browser in: with a new session always, so that one which was planted is worth nothing.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -70,10 +71,9 @@ func Listen(dir string, o Options) (*Server, error) {
 	if err := os.Chmod(s.path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the admin socket: %w", err), socket.Close())
 	}
-	s.http = &http.Server{
-		Handler: s.handler(), ReadTimeout: exchange, WriteTimeout: 4 * exchange, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
-		ErrorLog: slog.NewLogLogger(o.System.Log().Handler(), slog.LevelDebug),
-	}
+	s.http = webserver.New(s.handler())
+	s.http.ReadTimeout, s.http.WriteTimeout, s.http.MaxHeaderBytes = exchange, 4*exchange, 8<<10
+	s.http.ErrorLog = slog.NewLogLogger(o.System.Log().Handler(), slog.LevelDebug)
 	o.System.Go("admin socket", func() {
 		defer close(s.served)
 		if err := s.http.Serve(socket); !errors.Is(err, http.ErrServerClosed) {

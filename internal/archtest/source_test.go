@@ -29,6 +29,11 @@ var mayStart = []string{"actors", "store/sqlite", "mcpclient/terminal", "interna
 // server whose transport it is.
 var mayPrint = []string{"mcpserver"}
 
+// mayListen are the folders whose code makes HTTP servers: the one place that bounds what strangers
+// can use up, and what is for tests and measurements. Programs, such as the examples, may do as they
+// like.
+var mayListen = []string{"internal/webserver", "internal/memhttp", "internal/mcptest", "internal/cli/bench", "benchmarks/turn"}
+
 // traps are names of the actor library that are not used, and why.
 var traps = map[string]string{
 	"SetReceiveTimeout":               "a data race between its timer and the mailbox",
@@ -42,10 +47,21 @@ var traps = map[string]string{
 	"WithDeveloperSupervisionLogging": "prints to stdout",
 }
 
+// named is an expression such as http.Server as it is written; empty for others.
+func named(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok {
+			return x.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
+}
+
 // inspect returns what a file of ours does that it must not.
 func inspect(folder string, file *ast.File, at func(token.Pos) string) []string {
 	var bad []string
 	program := file.Name.Name == "main"
+	listens := !program && !slices.Contains(mayListen, folder)
 	report := func(n ast.Node, format string, args ...any) {
 		bad = append(bad, at(n.Pos())+": "+fmt.Sprintf(format, args...))
 	}
@@ -65,7 +81,14 @@ func inspect(folder string, file *ast.File, at func(token.Pos) string) []string 
 					report(n, "%s: stdout belongs to the program", name)
 				}
 			}
+		case *ast.CompositeLit:
+			if listens && named(n.Type) == "http.Server" {
+				report(n, "http.Server: internal/webserver makes servers, with their bounds")
+			}
 		case *ast.CallExpr:
+			if name := named(n.Fun); listens && slices.Contains([]string{"http.Serve", "http.ServeTLS", "http.ListenAndServe", "http.ListenAndServeTLS"}, name) {
+				report(n, "%s: internal/webserver makes servers, with their bounds", name)
+			}
 			if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "print" || f.Name == "println") {
 				report(n, "%s: use the logger", f.Name)
 			}
@@ -143,6 +166,10 @@ func TestInspect(t *testing.T) {
 		{"cmd/troupe", `go fmt.Println("x")`, ""},
 		{"cmd/troupe", "c.Stash()", "loses the sender"},
 		{"internal/cli/serve", "go f()", ""},
+		{"internal/cli/serve", "s := &http.Server{Handler: h}", "internal/webserver"},
+		{"mcpserver/connect", "http.Serve(l, h)", "internal/webserver"},
+		{"internal/webserver", "s := &http.Server{Handler: h}", ""},
+		{"cmd/troupe", "http.ListenAndServe(a, h)", ""},
 		{"internal/cli/serve", `fmt.Println("x")`, "stdout belongs to the program"},
 	}
 	for _, tt := range tests {

@@ -203,6 +203,7 @@ type Serve struct {
 	AllowedOrigins []string
 	Auth           Auth
 	ShareLogins    *bool // all clients act with the logins of this program at the servers behind
+	BehindProxy    *bool // a proxy adds the address of its client to X-Forwarded-For
 }
 
 // Worker is what "troupe worker" does where the command line says nothing. Zero values
@@ -217,6 +218,7 @@ type Worker struct {
 	GiveUp      time.Duration // of waiting for a model's provider
 	OnUnknown   string        // ask, tell, again or end
 	HTTP        string        // the address of the intake; empty for none
+	BehindProxy *bool         // clients of the intake come through a proxy
 	Token       Key           // that the intake asks for
 	HookSecret  Key           // that webhooks are signed with
 	// HookHosts are hosts, "host:port" and networks that webhooks may go to although

@@ -78,6 +78,7 @@ func (d *decoder) serve(n *yaml.Node, s *Serve) {
 		"names":         d.oneOf(&s.Names, "qualified", "plain"),
 		"unanswered":    d.oneOf(&s.Unanswered, "inbox", "decline"),
 		"share_logins":  d.flag(&s.ShareLogins),
+		"behind_proxy":  d.flag(&s.BehindProxy),
 		"allowed_hosts": d.texts(&s.AllowedHosts), "allowed_origins": d.texts(&s.AllowedOrigins),
 		"auth": func(n *yaml.Node) { d.auth(n, &s.Auth) },
 	})
@@ -142,7 +143,7 @@ func (d *decoder) worker(n *yaml.Node, w *Worker) {
 		"park_after": d.duration(&w.ParkAfter), "give_up": d.duration(&w.GiveUp),
 		"on_unknown": d.oneOf(&w.OnUnknown, "ask", "tell", "again", "end"),
 		"lease":      d.duration(&w.Lease), "drain": d.duration(&w.Drain),
-		"http": d.text(&w.HTTP), "token": d.secret(&w.Token), "hook_secret": d.secret(&w.HookSecret),
+		"http": d.text(&w.HTTP), "behind_proxy": d.flag(&w.BehindProxy), "token": d.secret(&w.Token), "hook_secret": d.secret(&w.HookSecret),
 		"hook_hosts": d.texts(&w.HookHosts),
 		"notify": func(n *yaml.Node) {
 			var details *bool

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 )
 
 // Serve runs h on an in-memory network and returns a client of it, so that a test may
@@ -40,7 +41,7 @@ func Listen(t testing.TB, h http.Handler) (dial func(ctx context.Context, networ
 
 func listen(t testing.TB, h http.Handler, protocols *http.Protocols) (dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	t.Helper()
-	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := NewListener()
 	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols}
 	done := make(chan struct{})
 	go func() {
@@ -51,16 +52,22 @@ func listen(t testing.TB, h http.Handler, protocols *http.Protocols) (dial func(
 		_ = server.Close()
 		<-done
 	})
-	return l.dial
+	return l.Dial
 }
 
-// pipes is a listener whose connections are pairs of net.Pipe.
-type pipes struct {
+// Listener is a listener whose connections are pairs of net.Pipe.
+type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 }
 
-func (l *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+// NewListener returns a listener. It is closed once.
+func NewListener() *Listener {
+	return &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// Dial connects to the listener; it takes no notice of the address.
+func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case l.conns <- theirs:
@@ -72,7 +79,8 @@ func (l *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-func (l *pipes) Accept() (net.Conn, error) {
+// Accept implements [net.Listener].
+func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -81,5 +89,52 @@ func (l *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *pipes) Close() error   { close(l.closed); return nil }
-func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+// Close implements [net.Listener].
+func (l *Listener) Close() error { close(l.closed); return nil }
+
+// Addr implements [net.Listener].
+func (l *Listener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// HoldTime is how long a server of ours may keep a connection whose request does not come, with the
+// moments between two bytes of Held.
+const HoldTime = 36 * time.Second
+
+// Held begins a request, keeps bytes of its body
+// coming, and returns how long the server keeps the connection, at most an hour.
+func Held(t testing.TB, c net.Conn, head string) time.Duration {
+	t.Helper()
+	defer c.Close()
+	begin, gone := time.Now(), make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	if _, err := io.WriteString(c, head); err != nil {
+		t.Fatal(err)
+	}
+	for time.Since(begin) < time.Hour {
+		select {
+		case <-gone:
+			return time.Since(begin)
+		case <-time.After(3 * time.Second):
+			_, _ = c.Write([]byte("x")) // if it is gone the server has closed it
+		}
+	}
+	return time.Since(begin)
+}
+
+// HeldBy is Held for requests with a length to a handler on a server without bounds: each of heads is
+// a request's first line with headers, without the end. It reports those that are held too long.
+func HeldBy(t *testing.T, h http.Handler, heads ...string) {
+	t.Helper()
+	dial := Listen(t, h)
+	for _, head := range heads {
+		c, err := dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Held(t, c, head+"\r\nContent-Length: 60000\r\n\r\n{"); got > HoldTime {
+			t.Errorf("%q: the connection is held for %v", head, got)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/webserver"
 )
 
 // callback takes the answer of a browser, or of a person who pastes it.
@@ -58,13 +59,12 @@ func (l *login) listen(ctx context.Context, before string) (*callback, error) {
 	}
 	u.Host = net.JoinHostPort(u.Hostname(), port)
 	b.uri = u.String()
-	b.server = &http.Server{
-		Handler: b.handler(u.Host, cmp.Or(u.Path, "/")), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
-		ErrorLog: slog.NewLogLogger(l.a.log.Handler(), slog.LevelDebug),
-	}
+	b.server = webserver.New(b.handler(u.Host, cmp.Or(u.Path, "/")))
+	b.server.ReadTimeout, b.server.WriteTimeout = 5*time.Second, 10*time.Second
+	b.server.ErrorLog = slog.NewLogLogger(l.a.log.Handler(), slog.LevelDebug)
 	b.server.SetKeepAlivesEnabled(false)
 	for _, listener := range b.listeners {
-		b.start("the redirect of a login", func() { _ = b.server.Serve(listener) })
+		b.start("the redirect of a login", func() { _ = b.server.Serve(webserver.Limit(listener, webserver.Limits{Connections: maxConnections})) })
 	}
 	return b, nil
 }
@@ -111,6 +111,9 @@ func (b *callback) close() {
 		}
 	})
 }
+
+// maxConnections bounds the connections to the callback: a browser needs a few.
+const maxConnections = 64
 
 // closeTime bounds the end of the callback.
 const closeTime = time.Second

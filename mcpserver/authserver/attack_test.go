@@ -132,6 +132,67 @@ func TestRegistrationFlood(t *testing.T) {
 	})
 }
 
+// SECA-33: a full pool of registrations displaces the oldest of the address that registers, or else of the
+// address that has most; an IPv6 address counts as its /64.
+func TestFullPoolOfRegistrations(t *testing.T) {
+	tests := []struct {
+		name         string
+		flood, other func(i int) string // addresses
+	}{
+		{"IPv4", func(int) string { return "198.51.100.1" }, func(i int) string { return fmt.Sprintf("203.0.%d.1", i) }},
+		{"IPv6", func(i int) string { return fmt.Sprintf("[2001:db8::%x]", i) }, func(i int) string { return fmt.Sprintf("[2001:db8:0:%x::1]", i+1) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				register := func(from string) (id string, status int) {
+					t.Helper()
+					w.net.mu.Lock()
+					w.net.from = from
+					w.net.mu.Unlock()
+					status, answer := w.call("register", object{"redirect_uris": []string{callback}})
+					id, _ = answer["client_id"].(string)
+					return id, status
+				}
+				known := func(id string) bool { return w.browser("alice").get(ask(id, nil)).status == http.StatusOK }
+				var others, flood []string
+				for i := range 480 {
+					id, _ := register(tt.other(i))
+					others = append(others, id)
+				}
+				refused := 0
+				for i := range 200 { // 20 fill the pool
+					time.Sleep(time.Second)
+					switch id, status := register(tt.flood(i)); status {
+					case http.StatusCreated:
+						flood = append(flood, id)
+					case http.StatusTooManyRequests:
+						refused++
+					}
+				}
+				if len(flood) < 60 || len(flood) > 64 || refused != 200-len(flood) {
+					t.Errorf("of the flood %d were made and %d refused, want 60 and one more a minute", len(flood), refused)
+				}
+				for i, id := range others {
+					if i%40 == 0 && !known(id) {
+						t.Fatalf("the registration %d of another address was displaced", i)
+					}
+				}
+				for i, id := range flood {
+					if has := known(id); has != (i >= len(flood)-20) {
+						t.Fatalf("registration %d of the flood: known %v", i, has)
+					}
+				}
+				late, status := register(tt.other(1000)) // of an address that has none
+				if status != http.StatusCreated || !known(late) || known(flood[len(flood)-20]) || !known(others[0]) {
+					t.Errorf("another address: got %d; it displaces the flood's oldest", status)
+				}
+			})
+		})
+	}
+}
+
 // AUTH-31, AUTH-32, SECA-16, SECA-33: documents of clients: what is fetched, how often, and what is
 // believed.
 func TestDocuments(t *testing.T) {

@@ -112,7 +112,7 @@ func (k *clients) documentOf(r *http.Request, id string) (*client, error) {
 	if f, ok := k.docs.by.Get(id); ok && now.Before(f.until) {
 		return f.client, f.err
 	}
-	if k.comers.Take(k.comers.Of(k.addressOf(r))) > 0 {
+	if k.comers.Take(k.comers.Of(k.sourceOf(r))) > 0 {
 		return nil, errTooMany
 	}
 	select {
@@ -160,7 +160,7 @@ const (
 	newLife  = 24 * time.Hour
 	usedLife = 90 * 24 * time.Hour // after the last grant
 	maxNew   = 500
-	newSafe  = 15 * time.Minute // a registration is not displaced before: its person is logging in
+	newSafe  = 15 * time.Minute // another source's only registration is not displaced before: its person is logging in
 )
 
 // registration is the answer to a client that registers (RFC 7591, section 3.2.1).
@@ -181,7 +181,7 @@ func (k *clients) register(w http.ResponseWriter, r *http.Request) error {
 	if k.opts.NoRegistration {
 		return &refusal{Code: "access_denied", Description: "clients do not register here", status: http.StatusForbidden}
 	}
-	if k.comers.Take(k.comers.Of(k.addressOf(r))) > 0 {
+	if k.comers.Take(k.comers.Of(k.sourceOf(r))) > 0 {
 		return errTooMany
 	}
 	raw, err := io.ReadAll(r.Body)
@@ -195,7 +195,7 @@ func (k *clients) register(w http.ResponseWriter, r *http.Request) error {
 	now := time.Now()
 	c := &client{
 		ID: fmt.Sprintf("%010x-%s", now.Unix(), rand.Text()[:20]), Name: sanitize.Line(m.Name, maxName), Redirects: m.RedirectURIs, Method: m.AuthMethod,
-		NoRefresh: noRefresh(&m), Created: now, kind: registered,
+		NoRefresh: noRefresh(&m), Created: now, Source: visit.Digest(k.sourceOf(r))[:16], kind: registered,
 	}
 	answer := registration{ID: c.ID, Issued: now.Unix(), Name: c.Name, RedirectURIs: c.Redirects, GrantTypes: []string{grantCode, grantRefresh}, ResponseTypes: []string{"code"}}
 	if c.NoRefresh {
@@ -211,7 +211,7 @@ func (k *clients) register(w http.ResponseWriter, r *http.Request) error {
 		return refuse("invalid_client_metadata", "token_endpoint_auth_method: want none, client_secret_basic or client_secret_post")
 	}
 	answer.Method = c.Method
-	if err := k.makeRoom(r.Context(), now); err != nil {
+	if err := k.makeRoom(r.Context(), now, c.Source); err != nil {
 		return err
 	}
 	if err := k.put(r.Context(), kindClient, k.stem+poolNew, c.ID, c, now.Add(newLife)); err != nil {
@@ -222,19 +222,36 @@ func (k *clients) register(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// makeRoom removes the oldest registration that no person has used, where there are too many. Ids
-// begin with the time, so the first is the oldest.
-func (k *clients) makeRoom(ctx context.Context, now time.Time) error {
+// makeRoom removes a registration that no person has used, where there are too many: the oldest of
+// the same source, so that a flood displaces its own; for a source that has none, the oldest of the
+// source that has most. Ids begin with the time, so the first is the oldest.
+func (k *clients) makeRoom(ctx context.Context, now time.Time, source string) error {
 	list, err := k.store.Records(ctx, store.RecordQuery{Kind: kindClient, Owner: k.stem + poolNew})
 	if err != nil || len(list) < maxNew {
 		return err
 	}
-	oldest, _, _ := strings.Cut(list[0].Key, "-")
-	made, err := strconv.ParseInt(oldest, 16, 64)
-	if err == nil && now.Sub(time.Unix(made, 0)) < newSafe {
-		return errTooMany
+	by, most := make(map[string][]string), source // the keys of each source
+	for i := range list {
+		var c client
+		_ = k.openRecord(&list[i], &c) // one that cannot be opened is of no source
+		by[c.Source] = append(by[c.Source], list[i].Key)
+		if len(by[source]) == 0 && len(by[c.Source]) > len(by[most]) {
+			most = c.Source
+		}
 	}
-	if err := k.store.DeleteRecord(ctx, kindClient, k.stem+poolNew, list[0].Key); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if len(by[source]) > 0 {
+		most = source
+	}
+	victim := by[most][0]
+	if len(by[most]) == 1 && most != source { // no source has more than one
+		oldest, _, _ := strings.Cut(list[0].Key, "-")
+		made, err := strconv.ParseInt(oldest, 16, 64)
+		if err == nil && now.Sub(time.Unix(made, 0)) < newSafe {
+			return errTooMany
+		}
+		victim = list[0].Key
+	}
+	if err := k.store.DeleteRecord(ctx, kindClient, k.stem+poolNew, victim); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/seal"
 	"github.com/troupe-dev/troupe/internal/vault"
 	"github.com/troupe-dev/troupe/internal/visit"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/mcpserver/auth"
 )
 
@@ -109,6 +110,7 @@ const maxQuery = 8 << 10
 
 // ServeHTTP implements [http.Handler]. The path must not be stripped.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	webserver.BoundBody(w, r)
 	if oauth.OnLoopback(s.opts.Issuer) && !oauth.OnLoopback("http://"+r.Host) { // DNS rebinding
 		http.Error(w, "this server is for this machine only", http.StatusMisdirectedRequest)
 		return

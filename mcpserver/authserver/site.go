@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/webserver"
 )
 
 // site is what all parts of a server know: its options, its addresses and its log.
@@ -89,12 +89,11 @@ func (s *site) addressOf(r *http.Request) string {
 	if s.opts.Address != nil {
 		return s.opts.Address(r)
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
+	return webserver.Address(r, false)
 }
+
+// sourceOf returns what a request counts as for limits.
+func (s *site) sourceOf(r *http.Request) string { return webserver.Source(s.addressOf(r)) }
 
 // answer writes JSON.
 func (s *site) answer(w http.ResponseWriter, status int, value any) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/visit"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 )
@@ -63,14 +64,13 @@ func (l *local) open(c *Connector) error {
 	l.at = newSite(c, base, LoginFunc(func(r *http.Request) (issuer, subject string, ok bool) { return "", "", false }))
 	l.at.visitor = func(r *http.Request) (owner, bool) { return owner{local: true}, l.knows(r) }
 	l.listener, l.secret, l.session, l.entered = listener, visit.Random(), visit.Random(), make(map[string]struct{})
-	l.server = &http.Server{
-		Handler: l.handler(l.at), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
-	}
+	l.server = webserver.New(l.handler(l.at))
+	l.server.ReadTimeout, l.server.WriteTimeout, l.server.MaxHeaderBytes = 10*time.Second, time.Minute, 64<<10
+	l.server.ErrorLog = slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)
 	l.server.SetKeepAlivesEnabled(false)
 	server := l.server
 	asking.SystemOf(c.server).Go("the pages of connect", func() {
-		_ = server.Serve(ending{listener})
+		_ = server.Serve(webserver.Limit(ending{listener}, webserver.Limits{Connections: maxConnections}))
 		l.forget(server)
 	})
 	return nil
@@ -129,6 +129,9 @@ func (l *local) enter(secret, id string) (session string, ok bool) {
 	l.entered[id] = struct{}{}
 	return l.session, true
 }
+
+// maxConnections bounds the connections of that port: a browser needs a few.
+const maxConnections = 64
 
 // maxEntered bounds the pages of one port.
 const maxEntered = 10_000

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/visit"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
@@ -58,6 +59,7 @@ func (c *Connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // ServeHTTP implements [http.Handler].
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	webserver.BoundBody(w, r)
 	visit.SetHeaders(w.Header(), "")
 	rest, ok := strings.CutPrefix(r.URL.Path, s.base.Path)
 	if !ok || rest != "" && rest[0] != '/' {

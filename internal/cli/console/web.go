@@ -14,18 +14,17 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/troupe-dev/troupe/agent/console"
 	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/jobs"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/store"
 )
 
 // maxConnections bounds the browsers' connections.
-const maxConnections = 256
+const maxConnections = 1024
 
 // closeTime bounds the end of a console: pages under way are written.
 const closeTime = 2 * time.Second
@@ -78,10 +77,10 @@ func serveWith(e *env.Env, l net.Listener, s store.Store, log *slog.Logger, own 
 		return nil, errors.Join(err, l.Close())
 	}
 	w := &Web{console: c, at: base, leave: leave, served: make(chan error, 1)}
-	w.server = &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	l = netutil.LimitListener(l, maxConnections)
+	w.server = webserver.New(c)
+	w.server.WriteTimeout, w.server.BaseContext = time.Minute, func(net.Listener) context.Context { return ctx }
+	w.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	l = webserver.Limit(l, webserver.Limits{Connections: maxConnections, Proxied: f.proxy, Logger: log})
 	if f.tls != nil {
 		w.server.TLSConfig = f.tls
 		go func() { w.served <- w.server.ServeTLS(l, "", "") }() // ends with the server

@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -126,9 +127,12 @@ func TestAuthFlags(t *testing.T) {
 	}
 }
 
-// SECA-33: limits are for the address that a proxy near this machine saw, and no client far away
-// chooses another.
+// SECA-33: limits are for the address that a proxy near this machine saw, if the operator has said that
+// there is one; no client chooses another. What is not believed is logged once.
 func TestAddressOf(t *testing.T) {
+	var log strings.Builder
+	alone := (&webServer{}).addressOf(slog.New(slog.NewTextHandler(&log, nil)))
+	proxied := (&webServer{proxied: true}).addressOf(slog.New(slog.DiscardHandler))
 	for _, tt := range []struct{ from, forwarded, want string }{
 		{"127.0.0.1:1", "198.51.100.7", "198.51.100.7"},
 		{"10.0.0.2:1", "6.6.6.6, 198.51.100.7", "198.51.100.7"},
@@ -142,8 +146,14 @@ func TestAddressOf(t *testing.T) {
 		if tt.forwarded != "" {
 			r.Header.Set("X-Forwarded-For", tt.forwarded)
 		}
-		if got := addressOf(r); got != tt.want {
+		if got := proxied(r); got != tt.want {
 			t.Errorf("%+v: got %q", tt, got)
 		}
+		if got, _, _ := net.SplitHostPort(tt.from); alone(r) != got {
+			t.Errorf("%+v without a proxy: got %q", tt, alone(r))
+		}
+	}
+	if strings.Count(log.String(), "--behind-proxy") != 1 {
+		t.Errorf("the log: %s", log.String())
 	}
 }

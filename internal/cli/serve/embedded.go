@@ -4,15 +4,16 @@ package serve
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
+	"sync"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/mcpserver/authserver"
 )
 
@@ -75,7 +76,7 @@ func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) 
 	}
 	as, err := authserver.New(ctx, authserver.Options{
 		Issuer: u.Scheme + "://" + u.Host, Resources: []string{f.resource}, Scopes: scopes, Default: append([]string{}, f.scopes...),
-		Login: login, Store: o.Store, Keys: keys, Logger: o.Log, Address: addressOf,
+		Login: login, Store: o.Store, Keys: keys, Logger: o.Log, Address: web.addressOf(o.Log),
 	})
 	if err != nil {
 		return nil, env.Usagef("--auth-embedded: %w", err)
@@ -83,18 +84,16 @@ func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) 
 	return as, nil
 }
 
-// addressOf returns where a request comes from, for limits. A proxy on this machine or in its
-// network says it, as the last address of its header.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip, bad := netip.ParseAddr(host)
-	if err != nil || bad != nil || !ip.Unmap().IsLoopback() && !ip.Unmap().IsPrivate() {
-		return host
+// addressOf returns where a request comes from, for limits. A header of a proxy counts only if the
+// operator has said that there is one: else its clients could choose their address.
+func (w *webServer) addressOf(log *slog.Logger) func(*http.Request) string {
+	ignored := sync.OnceFunc(func() {
+		log.Warn("requests have X-Forwarded-For, which is not believed: if they come through a proxy of yours, say --behind-proxy, or all its clients have one limit")
+	})
+	return func(r *http.Request) string {
+		if !w.proxied && len(r.Header["X-Forwarded-For"]) > 0 {
+			ignored()
+		}
+		return webserver.Address(r, w.proxied)
 	}
-	forwarded := strings.Join(r.Header["X-Forwarded-For"], ",")
-	last := strings.TrimSpace(forwarded[strings.LastIndexByte(forwarded, ',')+1:])
-	if from, err := netip.ParseAddr(last); err == nil {
-		return from.String()
-	}
-	return host
 }

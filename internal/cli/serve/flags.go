@@ -30,6 +30,7 @@ type serveFlags struct {
 	drain       time.Duration
 	clients     int
 	shareLogins bool
+	behindProxy bool
 	listWait    time.Duration
 	idle        time.Duration // after which a client's servers end
 	session     time.Duration // after which its session ends
@@ -51,6 +52,7 @@ func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
 	if err := f.auth.settle(&c.Auth, f.http != ""); err != nil {
 		return err
 	}
+	f.behindProxy = f.behindProxy || c.BehindProxy != nil && *c.BehindProxy
 	f.hosts, f.origins = slices.Concat(f.hosts, c.AllowedHosts), slices.Concat(f.origins, c.AllowedOrigins)
 	if f.expose == nil {
 		f.expose = c.Expose

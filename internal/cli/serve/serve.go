@@ -80,6 +80,7 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client cannot be asked: inbox (default), decline")
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
 	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
+	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "clients come through a proxy on this machine or in a private network, which adds the address of its client to X-Forwarded-For: limits are by that address")
 	flags.DurationVar(&f.drain, "drain-timeout", 10*time.Second, "calls under way have this time when the server ends")
 	flags.BoolVar(&f.shareLogins, "share-logins", false, "let all clients act with your logins at the servers behind (default: who has a token of --token NAME= or of an issuer has logins of their own, made with troupe mcp login SERVER --for PRINCIPAL)")
 	flags.IntVar(&f.clients, "max-clients", 0, "serve so many clients at once (default 1000)")
@@ -143,7 +144,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		pages.Announce(e)
 	}
 	if web != nil {
-		return serveWeb(ctx, e, f, web, front)
+		return serveWeb(ctx, e, f, web, front, o.Log)
 	}
 	return servePipe(ctx, f, front)
 }

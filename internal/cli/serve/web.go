@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,10 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/troupe-dev/troupe/agent/expose"
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/mcpserver/authserver"
 )
 
@@ -26,6 +26,7 @@ type webServer struct {
 	listener net.Listener
 	metadata http.Handler       // of the resource; nil for none
 	embedded *authserver.Server // nil for none
+	proxied  bool               // clients come through a proxy
 	ending   atomic.Bool
 }
 
@@ -51,7 +52,7 @@ func listenWeb(e *env.Env, f *serveFlags) (*webServer, error) {
 	if err != nil {
 		return nil, env.Usagef("--http: %w", err)
 	}
-	return &webServer{listener: l}, nil
+	return &webServer{listener: l, proxied: f.behindProxy}, nil
 }
 
 // hostOf is a host as the header Host has it.
@@ -75,7 +76,7 @@ func loopback(host string) bool {
 func (w *webServer) close() { _ = w.listener.Close() } // it may be closed already
 
 // serveWeb serves clients over HTTP until ctx ends, and then lets calls end.
-func serveWeb(ctx context.Context, e *env.Env, f *serveFlags, web *webServer, front *expose.Front) error {
+func serveWeb(ctx context.Context, e *env.Env, f *serveFlags, web *webServer, front *expose.Front, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mcp := front.Handler()
 	mux.Handle("/mcp", mcp)
@@ -91,10 +92,11 @@ func serveWeb(ctx context.Context, e *env.Env, f *serveFlags, web *webServer, fr
 	if web.embedded != nil {
 		web.embedded.Mount(mux)
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	server := webserver.New(mux)
+	l := webserver.Limit(web.listener, webserver.Limits{Connections: maxConnections, Proxied: web.proxied, Logger: log})
 	e.Note("serving %s at http://%s/mcp", strings.Join(f.expose, " and "), web.listener.Addr())
 	over := make(chan error, 1)
-	go func() { over <- server.Serve(netutil.LimitListener(web.listener, maxConnections)) }() // ends with the server
+	go func() { over <- server.Serve(l) }() // ends with the server
 	select {
 	case err := <-over:
 		return fmt.Errorf("serving HTTP: %w", err)

@@ -11,11 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/webserver"
 )
 
 // intake is where jobs are taken over HTTP. It answers from the worker's start on, so that /readyz can say
@@ -23,6 +22,7 @@ import (
 type intake struct {
 	listener net.Listener
 	token    string
+	proxied  bool // clients come through a proxy
 	server   *http.Server
 	handler  atomic.Pointer[http.Handler]
 	served   chan struct{} // closed when server has ended
@@ -52,17 +52,22 @@ func listenIntake(f *workerFlags, c *config.Worker) (*intake, error) {
 	if err != nil {
 		return nil, env.Usagef("--http: %w", err)
 	}
-	return &intake{listener: l, token: token, served: make(chan struct{})}, nil
+	return &intake{listener: l, token: token, proxied: f.behindProxy, served: make(chan struct{})}, nil
 }
+
+// maxConnections bounds the connections of the intake. One program that hands in jobs may have half of
+// them.
+const maxConnections = 1024
 
 // serve begins to answer.
 func (in *intake) serve(first http.Handler, log *slog.Logger) {
 	in.answerWith(first)
-	in.server = &http.Server{Handler: in, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	in.server = webserver.New(in)
+	in.server.WriteTimeout = 2 * time.Minute
+	l := webserver.Limit(in.listener, webserver.Limits{Connections: maxConnections, Share: maxConnections / 2, Proxied: in.proxied, Logger: log})
 	go func() { // ends with close
 		defer close(in.served)
-		if err := in.server.Serve(netutil.LimitListener(in.listener, 512)); !errors.Is(err, http.ErrServerClosed) {
+		if err := in.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the HTTP intake has ended", "error", err)
 		}
 	}()

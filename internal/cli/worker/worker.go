@@ -40,6 +40,7 @@ type workerFlags struct {
 	drain       time.Duration
 	http        string
 	httpGiven   bool // "" too: then the configuration does not count
+	behindProxy bool
 	console     string
 	stdin       bool
 	events      string
@@ -86,6 +87,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	flags.StringVar(&f.onUnknown, "on-unknown", "", setup.UnknownUsage+" (default ask)")
 	flags.DurationVar(&f.drain, "drain-timeout", 0, "jobs under way have this time when the worker ends (default 30s)")
 	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
+	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "clients of --http come through a proxy on this machine or in a private network: one address may have any number of connections then")
 	flags.StringVar(&f.console, "console", "", "serve the console at this `ADDRESS` of this machine; the log has a login link")
 	flags.BoolVar(&f.stdin, "stdin", false, "take jobs from stdin, one JSON object a line, and end with them")
 	flags.StringVar(&f.events, "events", "ends", "`WHAT` goes to stdout: ends (of jobs), all, none")
@@ -116,6 +118,7 @@ func (f *workerFlags) settle(c *config.Worker, kept *config.Store) error {
 	if !f.httpGiven {
 		f.http = c.HTTP
 	}
+	f.behindProxy = f.behindProxy || c.BehindProxy != nil && *c.BehindProxy
 	return nil
 }
 

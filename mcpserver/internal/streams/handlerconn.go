@@ -81,7 +81,6 @@ func (c *handlerConn) hurry() { _ = c.out.SetWriteDeadline(time.Now().Add(hurryT
 // Run implements [Standing].
 func (c *handlerConn) Run(ctx context.Context) (err error) {
 	defer func() { c.stream.detach(c, err) }()
-	_ = c.out.SetReadDeadline(time.Time{}) // the server's limit is meant for requests
 	streamHeader(c.w.Header())
 	c.w.WriteHeader(http.StatusOK)
 	var events [][]byte
@@ -95,7 +94,10 @@ func (c *handlerConn) Run(ctx context.Context) (err error) {
 				return err
 			}
 			clear(events)
-			begun = true
+			if !begun { // with the header net/http has read what is left of a body
+				begun = true
+				_ = c.out.SetReadDeadline(time.Time{}) // the server's limit is meant for requests
+			}
 			continue
 		}
 		if last {

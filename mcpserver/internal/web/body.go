@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -15,7 +16,6 @@ import (
 type intake struct {
 	message mcp.Message
 	body    []byte
-	slow    slowBody
 	large   largeBody
 }
 
@@ -49,21 +49,20 @@ func (in *intake) release() {
 
 // readBody reads a whole body into in.body, or refuses it.
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, from Sender, in *intake) bool {
-	h.bodies.watch(&in.slow, w)
 	grow := func(n int64) bool { return in.large.grow(&h.bodies, r, from, n) }
 	body, err := readBounded(r.Body, in.body[:0], r.ContentLength, h.MaxMessage, grow)
 	in.body = body
-	slow := h.bodies.done(&in.slow)
 	status, why := 0, ""
 	switch {
 	case err == nil:
+		webserver.BodyRead(w, r)
 		return true
 	case errors.Is(err, errLongBody):
 		status, why = http.StatusRequestEntityTooLarge, "the message is too long"
 	case errors.Is(err, errManyBodies):
 		status, why = http.StatusTooManyRequests, "too many large requests at once"
 		w.Header().Set("Retry-After", "1")
-	case slow, errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		status, why = http.StatusRequestTimeout, "the body did not come in time"
 	default:
 		status, why = http.StatusBadRequest, "the body cannot be read"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/webserver"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 )
@@ -67,8 +68,10 @@ func (h *Handler) Close() { h.streams.Close() }
 func (h *Handler) InUse() bool { return h.streams.Connected() || h.sessions.inUse() }
 
 // allows refuses requests from hosts and origins that are not allowed (SHL-02, SHM-02), and
-// all requests once the server shuts down.
+// all requests once the server shuts down. From here on a body has BodyTime, also that of a request
+// which is refused (ROB-8).
 func (h *Handler) allows(w http.ResponseWriter, r *http.Request) bool {
+	webserver.BoundBody(w, r)
 	if why := h.origins.check(r); why != "" {
 		h.Logger.Warn("a request from a host or origin that is not allowed", "host", clip.Name(r.Host), "origin", clip.Name(r.Header.Get("Origin")))
 		refuse(w, http.StatusForbidden, mcp.ID{}, invalid(why))
