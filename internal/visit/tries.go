@@ -1,21 +1,47 @@
 package visit
 
-import "github.com/troupe-dev/troupe/internal/ratelimit"
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/troupe-dev/troupe/internal/ratelimit"
+	"github.com/troupe-dev/troupe/internal/webserver"
+)
 
 // Tries bounds the attempts to log in: 30 from one address and then one in three seconds, 50 for one
-// name and then one in ten, 5 for one name from one address and then two a minute.
-type Tries struct{ addresses, names, pairs *ratelimit.Limits }
+// name and then one in ten, 5 for one name from one address and then two a minute. An attempt counts
+// for all of them or, where one of them refuses it, for none: who may not try cannot use up the
+// attempts of others for the same name.
+type Tries struct {
+	mu                      sync.Mutex // makes an attempt one step; requests make them at once
+	addresses, names, pairs *ratelimit.Limits
+}
 
 // NewTries returns limits of which nothing is used.
 func NewTries() *Tries {
-	return &Tries{ratelimit.New(1.0/3, 30), ratelimit.New(1.0/10, 50), ratelimit.New(1.0/30, 5)}
+	return &Tries{addresses: ratelimit.New(1.0/3, 30), names: ratelimit.New(1.0/10, 50), pairs: ratelimit.New(1.0/30, 5)}
 }
 
-// Exceeded counts an attempt, whose name may be empty, and reports whether there were too many.
+// Exceeded counts an attempt, whose name may be empty, and reports whether there were too many. An
+// IPv6 address counts as its /64.
 func (t *Tries) Exceeded(address, name string) bool {
-	wait := t.addresses.Take(t.addresses.Of(address))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	address = webserver.Source(address)
+	limits := []*rate.Limiter{t.addresses.Of(address)}
 	if name != "" {
-		wait = max(wait, t.pairs.Take(t.pairs.Of(address+" "+name)), t.names.Take(t.names.Of(name)))
+		limits = append(limits, t.pairs.Of(address+" "+name), t.names.Of(name))
 	}
-	return wait > 0
+	now := time.Now()
+	for _, l := range limits {
+		if l.TokensAt(now) < 1 {
+			return true
+		}
+	}
+	for _, l := range limits {
+		l.AllowN(now, 1)
+	}
+	return false
 }
