@@ -180,6 +180,10 @@ type Auth struct {
 	ClientID     string
 	ClientSecret Key
 	Login        Login // as Users; people log in at an OpenID provider
+
+	MaxLife        time.Duration // of a token since it was issued
+	ClientSubjects *bool         // tokens without a subject are accepted
+	RetryPublic    *bool         // a client without a secret may ask again for an answer that was lost
 }
 
 // Login is an OpenID provider at which people log in, and the client that the server is there.

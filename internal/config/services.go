@@ -90,6 +90,7 @@ func (d *decoder) auth(n *yaml.Node, a *Auth) {
 		"token":    d.secret(&a.Token),
 		"issuer":   d.text(&a.Issuer),
 		"resource": d.text(&a.Resource),
+		"max_life": d.duration(&a.MaxLife), "client_subjects": d.flag(&a.ClientSubjects), "retry_public": d.flag(&a.RetryPublic),
 		"users": func(n *yaml.Node) {
 			if d.text(&a.Users)(n); a.Users != "" {
 				a.Users = d.beside(a.Users)

@@ -135,7 +135,8 @@ const (
 )
 
 // ParseKeySet reads a JSON Web Key Set. It leaves out what cannot verify a token: symmetric
-// and private keys, those for encryption, of other kinds, or too weak.
+// and private keys, those for encryption, of other kinds, or too weak. None may be left: an issuer
+// has withdrawn its keys then.
 func ParseKeySet(data []byte) (*KeySet, error) {
 	var d struct {
 		Keys []jsonx.Value `json:"keys"`
@@ -150,11 +151,14 @@ func ParseKeySet(data []byte) (*KeySet, error) {
 			s.keys = append(s.keys, k)
 		}
 	}
-	if len(s.keys) == 0 {
-		return nil, fmt.Errorf("%w: it has no key that can verify a token", ErrMalformed)
+	if d.Keys == nil {
+		return nil, fmt.Errorf("%w: it has no list of keys", ErrMalformed)
 	}
 	return s, nil
 }
+
+// Empty reports whether no key is left.
+func (s *KeySet) Empty() bool { return len(s.keys) == 0 }
 
 // FetchKeySet reads the key set at an address, of an issuer that may be on this machine if
 // loopback is true.

@@ -29,6 +29,13 @@ type Options struct {
 	// Audiences are further values that a token's audience may have in place of Resource, for
 	// authorization servers that cannot be told the resource. No other server may have them.
 	Audiences []string
+	// MaxLife bounds how long a token is good since it was issued (its claim iat), whatever its expiry says; a
+	// token that does not say when that was counts from when it was first seen here. Zero means a day, below zero any time.
+	MaxLife time.Duration
+	// ClientSubjects accepts tokens and answers about tokens that name no subject (claim sub): the client
+	// is the subject then. RFC 9068 wants a subject in each token; without one, that of a person and that
+	// of a program may look the same.
+	ClientSubjects bool
 	// Name is what clients show people of the resource; it may be empty.
 	Name string
 	// RequireDPoP refuses tokens that are not bound to a key of the client (RFC 9449).
@@ -110,6 +117,7 @@ func New(o Options) (*ResourceServer, error) {
 	}
 	s := &ResourceServer{opts: o, resource: u, issuers: make(map[string]*issuer), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}
 	s.metadata = u.Scheme + "://" + u.Host + wellKnown(u)
+	s.opts.MaxLife = cmp.Or(o.MaxLife, defaultMaxLife)
 	s.seen.Max, s.inactive.Max, s.proofs.Max = maxSeen, maxSeen, maxProofs
 	if len(o.Issuers) == 0 {
 		return nil, errors.New("auth: there is no issuer: want the address of the authorization server")
@@ -257,7 +265,7 @@ func (s *ResourceServer) Authenticate(r *http.Request) (*mcpserver.Principal, er
 	}
 	now, hash := time.Now(), sha256.Sum256([]byte(token))
 	c, ok := s.seen.get(hash, now)
-	if !ok {
+	if !ok || !c.holds(r.Context()) {
 		var err error
 		if c, err = s.check(r.Context(), token, hash, now); err != nil {
 			return nil, err
@@ -346,10 +354,15 @@ func (s *ResourceServer) check(ctx context.Context, token string, hash [sha256.S
 	if err := c.checkType(t.Type); err != nil {
 		return nil, because(s.denied.badToken, err)
 	}
-	got, err := s.principal(from, &c, now)
+	got, err := s.principal(from, &c, hash, now)
 	if err != nil {
 		return nil, because(s.denied.badToken, err)
 	}
+	got.keys = func(ctx context.Context) *oauth.KeySet {
+		set, _ := from.keys(ctx, t.KeyID, t.Algorithm) // nil is another set
+		return set
+	}
+	got.set = keys
 	if got.until = got.principal.Expiry; from.Local == nil {
 		return got, nil
 	}

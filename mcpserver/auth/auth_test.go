@@ -164,7 +164,7 @@ func TestPrincipals(t *testing.T) {
 	const other = "https://login.example.org"
 	s := p.server(t, func(o *auth.Options) {
 		keys := must(json.Marshal(object{"keys": p.keys}))
-		o.Issuers = []auth.Issuer{{URL: login, Keys: keys}, {URL: other, Keys: keys}}
+		o.Issuers, o.ClientSubjects = []auth.Issuer{{URL: login, Keys: keys}, {URL: other, Keys: keys}}, true
 	})
 	ids := make(map[string]string)
 	for name, more := range map[string]object{

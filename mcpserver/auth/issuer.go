@@ -68,6 +68,9 @@ func newIssuer(i Issuer, hc *http.Client, log *slog.Logger) (*issuer, error) {
 		if first.set, err = oauth.ParseKeySet(i.Keys); err != nil {
 			return nil, err
 		}
+		if first.set.Empty() {
+			return nil, errors.New("Keys has no key that can verify a token")
+		}
 	}
 	if n.hc != nil {
 		return n, nil

@@ -23,6 +23,7 @@ type claims struct {
 	Audience   jsonx.Value `json:"aud"`
 	Expiry     *float64    `json:"exp"`
 	NotBefore  *float64    `json:"nbf"`
+	Issued     *float64    `json:"iat"`
 	ClientID   string      `json:"client_id"`
 	Authorized string      `json:"azp"`
 	AppID      string      `json:"appid"`
@@ -48,7 +49,16 @@ type checked struct {
 	principal *mcpserver.Principal
 	key       string    // the thumbprint of the key that it is bound to; "" for none
 	until     time.Time // it need not be looked at again
+	first     time.Time // it was seen
+
+	// Of a JWT: the keys of its issuer that have verified it, and those of now. They are others when the
+	// issuer's were fetched anew; one of them may be withdrawn.
+	set  *oauth.KeySet
+	keys func(context.Context) *oauth.KeySet
 }
+
+// holds reports whether a token was verified by the keys that its issuer has now.
+func (c *checked) holds(ctx context.Context) bool { return c.keys == nil || c.keys(ctx) == c.set }
 
 // leeway is how far clocks may differ.
 const leeway = 30 * time.Second
@@ -77,7 +87,15 @@ func (c *claims) checkType(typ string) error {
 }
 
 // principal checks the claims of a token whose origin is known.
-func (s *ResourceServer) principal(from *issuer, c *claims, now time.Time) (*checked, error) {
+func (s *ResourceServer) principal(from *issuer, c *claims, hash [sha256.Size]byte, now time.Time) (*checked, error) {
+	first := now
+	if old, ok := s.seen.Get(hash); ok {
+		first = old.value.first
+	}
+	var end time.Time
+	if c.Expiry != nil {
+		end = s.endOf(c, first, now)
+	}
 	switch {
 	case c.Issuer != "" && c.Issuer != from.URL:
 		return nil, errors.New("it is of another issuer")
@@ -85,12 +103,14 @@ func (s *ResourceServer) principal(from *issuer, c *claims, now time.Time) (*che
 		return nil, errors.New("its audience is not this resource")
 	case c.Expiry == nil || *c.Expiry <= 0 || math.IsNaN(*c.Expiry):
 		return nil, errors.New("it has no expiry")
-	case !now.Before(expiryOf(c)):
+	case !now.Before(end):
 		return nil, errors.New("it has expired")
 	case c.NotBefore != nil && now.Add(leeway).Before(timeOf(*c.NotBefore)):
 		return nil, errors.New("it is not good yet")
 	case c.Confirm.Certificate != "":
 		return nil, errors.New("it is bound to a certificate, which this server does not check")
+	case c.Subject == "" && !s.opts.ClientSubjects:
+		return nil, errors.New("it names no subject (claim sub); Options.ClientSubjects, or --auth-client-subjects, takes its client for the subject")
 	}
 	client := c.ClientID
 	for _, other := range []string{c.Authorized, c.AppID} {
@@ -98,7 +118,7 @@ func (s *ResourceServer) principal(from *issuer, c *claims, now time.Time) (*che
 			client = other
 		}
 	}
-	p := &mcpserver.Principal{Issuer: from.URL, Subject: c.Subject, ClientID: client, Expiry: expiryOf(c)}
+	p := &mcpserver.Principal{Issuer: from.URL, Subject: c.Subject, ClientID: client, Expiry: end}
 	if p.Subject == "" {
 		p.Subject = client
 	}
@@ -117,7 +137,7 @@ func (s *ResourceServer) principal(from *issuer, c *claims, now time.Time) (*che
 			}
 		}
 	}
-	return &checked{principal: p, key: c.Confirm.Thumbprint}, nil
+	return &checked{principal: p, key: c.Confirm.Thumbprint, first: first}, nil
 }
 
 // isFor reports whether a token with this audience is for the resource.
@@ -140,8 +160,26 @@ func texts(raw jsonx.Value) []string {
 	return all
 }
 
-// expiryOf returns when a token is refused.
-func expiryOf(c *claims) time.Time { return timeOf(*c.Expiry).Add(leeway) }
+// defaultMaxLife is Options.MaxLife: a token that was stolen is not good for years.
+const defaultMaxLife = 24 * time.Hour
+
+// endOf returns when a token is refused that has an expiry: then, or earlier by MaxLife.
+func (s *ResourceServer) endOf(c *claims, first, now time.Time) time.Time {
+	end := timeOf(*c.Expiry)
+	if s.opts.MaxLife > 0 {
+		issued := first
+		if c.Issued != nil {
+			issued = timeOf(*c.Issued)
+		}
+		if issued.After(now) { // of a clock that is ahead
+			issued = now
+		}
+		if latest := issued.Add(s.opts.MaxLife); latest.Before(end) {
+			end = latest
+		}
+	}
+	return end.Add(leeway)
+}
 
 // timeOf returns the time of a number of seconds since 1970, up to the year 9999.
 func timeOf(seconds float64) time.Time {
@@ -166,7 +204,7 @@ func (s *ResourceServer) ask(ctx context.Context, from *issuer, token string, ha
 		s.inactive.put(hash, struct{}{}, now.Add(askedFor))
 		return nil, because(s.denied.badToken, errInactive)
 	}
-	got, err := s.principal(from, &c, now)
+	got, err := s.principal(from, &c, hash, now)
 	if err != nil {
 		return nil, because(s.denied.badToken, err)
 	}

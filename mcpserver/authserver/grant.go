@@ -22,11 +22,15 @@ import (
 //	code ── the client has the tokens ──▶ grant .1 ── refreshed ──▶ grant .2 … ── revoked, expired ──▶ gone
 //
 // Which request makes a step is decided by the deletion of the record before, which succeeds once,
-// in all instances. A request that is late uses a code or a token for the second time: then all
-// records of the grant are deleted.
+// in all instances. A request that is late uses a code or a token for the second time: then the grant
+// is ended, by a record that says so. Whatever a step that is made meanwhile leaves behind is worth
+// nothing: a token counts only while that record is not there, and it is never removed before the last
+// token has expired (RFC 9700, section 4.14.2).
 const (
-	kindCode  = "authserver-code"
-	kindGrant = "authserver-grant"
+	kindCode   = "authserver-code"
+	kindGrant  = "authserver-grant"
+	kindEnded  = "authserver-ended"
+	kindAnswer = "authserver-answer"
 
 	codeLife  = time.Minute
 	maxGrants = 50 // of one person; the oldest makes room
@@ -55,7 +59,10 @@ type handle struct {
 }
 
 // grants keeps what people have consented to.
-type grants struct{ *records }
+type grants struct {
+	*records
+	life time.Duration // of a grant
+}
 
 // Uses of handles, which do not open in each other's place.
 const (
@@ -104,8 +111,8 @@ func (k *grants) putCode(ctx context.Context, g *grant) (code string, err error)
 	return k.seal(h, useCode), nil
 }
 
-// step puts the record of the next handle, and then takes the one before away. It returns false,
-// and ends the grant, if another request has done that already.
+// step puts the record of the next handle, and then takes the one before away. It returns false if
+// another request has done that already.
 func (k *grants) step(ctx context.Context, h handle, kind, before string, g *grant) (next handle, ok bool, err error) {
 	next = h
 	next.n++
@@ -114,8 +121,7 @@ func (k *grants) step(ctx context.Context, h handle, kind, before string, g *gra
 	}
 	err = k.store.DeleteRecord(ctx, kind, k.owner(h), before)
 	if errors.Is(err, store.ErrNotFound) {
-		_, err := k.end(ctx, h)
-		return h, false, err
+		return h, false, nil
 	}
 	return next, err == nil, err
 }
@@ -129,10 +135,24 @@ func (k *grants) list(ctx context.Context, owner, grant string) ([]store.Record,
 	return slices.DeleteFunc(list, func(r store.Record) bool { return !strings.HasPrefix(r.Key, grant+".") }), nil
 }
 
-// end ends a grant, and reports whether there was one.
-func (k *grants) end(ctx context.Context, h handle) (ended bool, err error) {
+// end ends a grant for good, and reports whether there was one. A step that is made meanwhile does not
+// outrun it.
+func (k *grants) end(ctx context.Context, h handle) (was bool, err error) {
 	list, err := k.list(ctx, k.owner(h), h.grant())
+	if err != nil {
+		return false, err
+	}
+	until := time.Now().Add(k.life)
 	for _, r := range list {
+		if r.Expires.After(until) { // Options.GrantLife was longer
+			until = r.Expires
+		}
+	}
+	if err := k.put(ctx, kindEnded, k.owner(h), h.grant(), time.Now(), until); err != nil {
+		return false, fmt.Errorf("ending a grant: %w", err)
+	}
+	left, err := k.list(ctx, k.owner(h), h.grant()) // what is put from now on is worth nothing, and expires
+	for _, r := range left {
 		if err := k.store.DeleteRecord(ctx, kindGrant, r.Owner, r.Key); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return false, fmt.Errorf("ending a grant: %w", err)
 		}
@@ -140,11 +160,23 @@ func (k *grants) end(ctx context.Context, h handle) (ended bool, err error) {
 	return len(list) > 0, err
 }
 
-// find returns the grant of a token, nil if it has ended.
+// ended reports whether a grant was ended.
+func (k *grants) ended(ctx context.Context, h handle) (bool, error) {
+	_, err := k.store.Record(ctx, kindEnded, k.owner(h), h.grant())
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// find returns the grant of a token, nil if it has ended or the token was used.
 func (k *grants) find(ctx context.Context, h handle) (*grant, error) {
 	g := new(grant)
 	found, err := k.get(ctx, kindGrant, k.owner(h), h.key(), g)
 	if err != nil || !found {
+		return nil, err
+	}
+	if over, err := k.ended(ctx, h); err != nil || over {
 		return nil, err
 	}
 	return g, nil
@@ -154,6 +186,9 @@ func (k *grants) find(ctx context.Context, h handle) (*grant, error) {
 func (k *grants) latest(ctx context.Context, h handle) (*grant, error) {
 	list, err := k.list(ctx, k.owner(h), h.grant())
 	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	if over, err := k.ended(ctx, h); err != nil || over {
 		return nil, err
 	}
 	g := new(grant)
@@ -178,11 +213,74 @@ func (k *grants) makeRoomFor(ctx context.Context, h handle) error {
 	}
 	slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.created.Compare(b.created), strings.Compare(a.key, b.key)) })
 	for _, one := range all[:len(all)-maxGrants+1] {
-		if err := k.store.DeleteRecord(ctx, kindGrant, k.owner(h), one.key); err != nil && !errors.Is(err, store.ErrNotFound) {
+		id, _, _ := strings.Cut(one.key, ".")
+		old := handle{person: h.person}
+		if raw, err := hex.DecodeString(id); err != nil || copy(old.id[:], raw) != len(old.id) {
+			return fmt.Errorf("making room for a grant: the record %.80q has a malformed key", one.key)
+		}
+		if _, err := k.end(ctx, old); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lostFor is how long the answer to a refresh counts as lost if the client asks again.
+const lostFor = 10 * time.Second
+
+// lostAnswer is the answer to a refresh, kept for a client that has not received it. Its key is the
+// token that was used.
+type lostAnswer struct {
+	Asked  string      `json:"asked"` // what the request asked for
+	Until  time.Time   `json:"until"`
+	Answer tokenAnswer `json:"answer"`
+}
+
+// keep keeps an answer, for the one who asks for the same by the same token.
+func (k *grants) keep(ctx context.Context, used handle, asked string, a *tokenAnswer) error {
+	until := time.Now().Add(lostFor)
+	if err := k.put(ctx, kindAnswer, k.owner(used), used.key(), &lostAnswer{asked, until, *a}, until); err != nil {
+		return fmt.Errorf("keeping an answer: %w", err)
+	}
+	return nil
+}
+
+// lost returns the answer that a token was given, and the grant, while the token in it is unused; nil
+// if there is none any more.
+func (k *grants) lost(ctx context.Context, used handle, asked string) (*tokenAnswer, *grant, error) {
+	var a lostAnswer
+	found, err := k.get(ctx, kindAnswer, k.owner(used), used.key(), &a)
+	if err != nil || !found || a.Asked != asked || !time.Now().Before(a.Until) {
+		return nil, nil, err
+	}
+	used.n++
+	g, err := k.find(ctx, used)
+	if err != nil || g == nil {
+		return nil, nil, err
+	}
+	return &a.Answer, g, nil
+}
+
+// refreshTime bounds a refresh: that long others wait for one of a process that has died.
+const refreshTime = 15 * time.Second
+
+// alone waits until no other request refreshes a grant, in any instance.
+func (k *grants) alone(ctx context.Context, leases store.Vault, h handle) (done func(), err error) {
+	by, place := rand.Text(), k.owner(h)+"."+h.grant()
+	for {
+		err := leases.LeaseSealed(ctx, kindGrant, place, by, refreshTime)
+		if err == nil {
+			return func() { _ = leases.ReleaseSealed(ctx, kindGrant, place, by) }, nil // else it expires
+		}
+		if !errors.Is(err, store.ErrLeased) {
+			return nil, fmt.Errorf("refreshing a grant: %w", err)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // handleOf returns the handle of a grant, by the claims of an access token.

@@ -36,6 +36,10 @@ type Options struct {
 	// NoRegistration refuses clients that register, NoDocuments those whose id is the address of a
 	// document.
 	NoRegistration, NoDocuments bool
+	// RetryPublic gives a client without a secret the same tokens again, too, if it asks with the same refresh token within
+	// ten seconds and has not used the new one: an answer may get lost. A thief of the token could do the
+	// same. Clients with a secret have that always.
+	RetryPublic bool
 	// Store keeps grants, registrations and the signing key. Instances share it.
 	Store Store
 	// Keys seal what is kept: 32 random bytes each; the first seals, all open.

@@ -48,7 +48,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	records := &records{store: opts.Store, box: box, stem: "as-" + visit.Digest(opts.Issuer)[:16] + "-"}
 	pages := &pages{site: at, cookies: visit.Cookies{HTTPS: at.base.Scheme == "https", Seal: box}, cross: http.NewCrossOriginProtection()}
 	_ = pages.cross.AddTrustedOrigin(at.base.Scheme + "://" + at.base.Host) // behind a proxy that changes Host
-	s := &Server{site: at, keys: newKeyRing(at, kept), grants: &grants{records}}
+	s := &Server{site: at, keys: newKeyRing(at, kept), grants: &grants{records, at.opts.GrantLife}}
 	if s.clients, err = newClients(at, records); err != nil {
 		return nil, err
 	}

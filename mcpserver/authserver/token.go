@@ -48,19 +48,20 @@ func (t *tokens) token(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := context.WithoutCancel(r.Context()) // what is used up is answered
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
-	var h handle
-	var g *grant
+	var answer *tokenAnswer
 	if kind == grantCode {
-		h, g, err = t.redeem(ctx, c, form)
+		answer, err = t.redeem(ctx, c, form)
 	} else {
-		h, g, err = t.refresh(ctx, c, form)
+		answer, err = t.refresh(ctx, c, form)
 	}
 	if err != nil {
 		return err
 	}
-	return t.issue(ctx, w, c, h, g)
+	w.Header().Set("Pragma", "no-cache")
+	t.answer(w, http.StatusOK, answer)
+	return nil
 }
 
 // sameResource checks the resource of a request against that of its grant. A client of 2025-03-26
@@ -73,51 +74,54 @@ func sameResource(form url.Values, g *grant) error {
 }
 
 // redeem exchanges a code (SECA-20, SECA-25).
-func (t *tokens) redeem(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
+func (t *tokens) redeem(ctx context.Context, c *client, form url.Values) (*tokenAnswer, error) {
 	bad := refuse("invalid_grant", "the code is not good: it is unknown, expired, used, or of another request")
 	h, ok := t.grants.open(form.Get("code"), useCode)
 	if !ok {
-		return h, nil, bad
+		return nil, bad
 	}
 	g := new(grant)
 	found, err := t.grants.get(ctx, kindCode, t.grants.owner(h), h.grant(), g)
 	if err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	if !found {
 		if ended, err := t.grants.end(ctx, h); err != nil || ended {
 			t.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
 		}
-		return h, nil, bad
+		return nil, bad
 	}
 	sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 	switch {
 	case g.Client != c.ID, g.Redirect != form.Get("redirect_uri"):
-		return h, nil, bad
+		return nil, bad
 	case !isVerifier(form.Get("code_verifier")) || !oauth.NewSecret(base64.RawURLEncoding.EncodeToString(sum[:])).Equal(oauth.NewSecret(g.Challenge)):
-		return h, nil, refuse("invalid_grant", "code_verifier does not belong to the code")
+		return nil, refuse("invalid_grant", "code_verifier does not belong to the code")
 	}
 	if err := sameResource(form, g); err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	if err := t.honour(ctx, c, h, g); err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	if err := t.grants.makeRoomFor(ctx, h); err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	g.Redirect, g.Challenge, g.Created, g.Expires = "", "", time.Now(), time.Now().Add(t.opts.GrantLife)
 	next, first, err := t.grants.step(ctx, h, kindCode, h.grant(), g)
 	if err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	if !first {
+		if _, err := t.grants.end(ctx, h); err != nil {
+			return nil, err
+		}
 		t.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
-		return h, nil, bad
+		return nil, bad
 	}
 	t.clients.used(ctx, c)
 	t.log.Info("a grant is made", "client", c.ID, "subject", g.Subject, "resource", g.Resource, "scopes", g.Scopes, "grant", h.grant())
-	return next, g, nil
+	return t.issue(ctx, c, next, g)
 }
 
 // isVerifier reports the form of a verifier (RFC 7636, section 4.1).
@@ -140,28 +144,52 @@ func (t *tokens) honour(ctx context.Context, c *client, h handle, g *grant) erro
 	return refuse("invalid_grant", "the person may not use this any more")
 }
 
-// refresh renews tokens.
-func (t *tokens) refresh(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
+// refresh renews tokens. A client that proves who it is, and others by Options.RetryPublic, may ask again
+// whose answer was lost.
+func (t *tokens) refresh(ctx context.Context, c *client, form url.Values) (*tokenAnswer, error) {
 	bad := refuse("invalid_grant", "the refresh token is not good: it is unknown, expired, used, revoked, or of another client")
 	h, ok := t.grants.open(form.Get("refresh_token"), useRefresh)
 	if !ok {
-		return h, nil, bad
+		return nil, bad
 	}
-	g, err := t.grants.find(ctx, h)
-	if err != nil {
-		return h, nil, err
+	retries := c.SecretHash != "" || t.opts.RetryPublic
+	if retries { // a second request finds the answer of the first one
+		done, err := t.grants.alone(ctx, t.opts.Store, h)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
 	}
-	if g == nil {
-		if ended, err := t.grants.end(ctx, h); err != nil || ended {
+	asked := url.Values{"scope": form["scope"], "resource": form["resource"]}.Encode()
+	again := func() (*tokenAnswer, error) {
+		if retries {
+			answer, g, err := t.grants.lost(ctx, h, asked)
+			if err == nil && answer != nil && g.Client == c.ID {
+				if err = t.honour(ctx, c, h, g); err == nil {
+					t.log.Info("a client asks again for an answer that it has lost", "client", c.ID, "grant", h.grant())
+					return answer, nil
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if was, err := t.grants.end(ctx, h); err != nil || was {
 			t.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
 		}
-		return h, nil, bad
+		return nil, bad
 	}
-	if g.Client != c.ID {
-		return h, nil, bad
+	g, err := t.grants.find(ctx, h)
+	switch {
+	case err != nil:
+		return nil, err
+	case g == nil:
+		return again()
+	case g.Client != c.ID:
+		return nil, bad
 	}
 	if err := sameResource(form, g); err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	narrow := g.Scopes
 	if form.Has("scope") {
@@ -171,23 +199,26 @@ func (t *tokens) refresh(ctx context.Context, c *client, form url.Values) (handl
 			case slices.Contains(g.Scopes, scope):
 				narrow = append(narrow, scope)
 			case scope != offline:
-				return h, nil, refuse("invalid_scope", "the person has not consented to all of it")
+				return nil, refuse("invalid_scope", "the person has not consented to all of it")
 			}
 		}
 	}
 	if err := t.honour(ctx, c, h, g); err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	next, first, err := t.grants.step(ctx, h, kindGrant, h.key(), g)
 	if err != nil {
-		return h, nil, err
+		return nil, err
 	}
 	if !first {
-		t.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
-		return h, nil, bad
+		return again()
 	}
 	g.Scopes = narrow // of this token, and not of the grant
-	return next, g, nil
+	answer, err := t.issue(ctx, c, next, g)
+	if err == nil && retries {
+		err = t.grants.keep(ctx, h, asked, answer)
+	}
+	return answer, err
 }
 
 // accessClaims are those of an access token (RFC 9068).
@@ -203,11 +234,11 @@ type accessClaims struct {
 	Grant    string `json:"sid"`
 }
 
-// issue writes tokens.
-func (t *tokens) issue(ctx context.Context, w http.ResponseWriter, c *client, h handle, g *grant) error {
+// issue makes tokens.
+func (t *tokens) issue(ctx context.Context, c *client, h handle, g *grant) (*tokenAnswer, error) {
 	signer, err := t.keys.signer(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now := time.Now()
 	until := now.Add(t.opts.AccessLife)
@@ -219,23 +250,21 @@ func (t *tokens) issue(ctx context.Context, w http.ResponseWriter, c *client, h 
 		Issuer: t.opts.Issuer, Subject: g.Subject, Audience: g.Resource, Client: g.Client, Scope: scope, Issued: now.Unix(), Expires: until.Unix(), ID: rand.Text(), Grant: h.grant(),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	signed, err := signer.Sign(claims)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	access, err := signed.CompactSerialize()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer := tokenAnswer{Access: access, Type: "Bearer", ExpiresIn: until.Unix() - now.Unix(), Scope: scope}
+	answer := &tokenAnswer{Access: access, Type: "Bearer", ExpiresIn: until.Unix() - now.Unix(), Scope: scope}
 	if !c.NoRefresh {
 		answer.Refresh = t.grants.seal(h, useRefresh)
 	}
-	w.Header().Set("Pragma", "no-cache")
-	t.answer(w, http.StatusOK, &answer)
-	return nil
+	return answer, nil
 }
 
 // revoke ends the grant of a token, be it for access or for refreshing (RFC 7009). A token that is

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -30,6 +31,8 @@ type authFlags struct {
 	scopes     []string
 	introspect string
 	tools      []string
+	maxLife    time.Duration // of a token; 0 is the default
+	subjects   bool          // of tokens may be missing
 	embeddedFlags
 
 	// What settle makes of them.
@@ -43,7 +46,10 @@ const secretVariable = "TROUPE_AUTH_SECRET"
 
 // settle fills in what the configuration says, and reads the tokens.
 func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
-	further := len(f.scopes) > 0 || f.introspect != "" || len(f.tools) > 0
+	further := len(f.scopes) > 0 || f.introspect != "" || len(f.tools) > 0 || f.maxLife != 0 || f.subjects
+	if f.maxLife < 0 {
+		return env.Usagef("--auth-max-life %v: want a time above zero", f.maxLife)
+	}
 	if len(f.tokens) > 0 && f.issuer != "" {
 		return env.Usagef("--token and --auth-issuer exclude each other")
 	}
@@ -58,7 +64,7 @@ func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
 		return err
 	}
 	if f.issuer == "" && f.resource == "" && further {
-		return env.Usagef("--auth-scopes, --auth-tool and --auth-introspect need --auth-issuer and --auth-resource, or --auth-embedded")
+		return env.Usagef("--auth-scopes, --auth-tool, --auth-introspect, --auth-max-life and --auth-client-subjects need --auth-issuer and --auth-resource, or --auth-embedded")
 	}
 	if (f.issuer == "") != (f.resource == "") {
 		return env.Usagef("--auth-issuer and --auth-resource belong together: who issues the tokens, and the address of this server that they are for, such as https://mcp.example.com/mcp")
@@ -92,10 +98,12 @@ func (f *authFlags) parseTools() error {
 
 // fill takes from the configuration what no flag says.
 func (f *authFlags) fill(c *config.Auth) {
-	f.resource = cmp.Or(f.resource, c.Resource)
+	f.resource, f.maxLife = cmp.Or(f.resource, c.Resource), cmp.Or(f.maxLife, c.MaxLife)
+	f.subjects = f.subjects || c.ClientSubjects != nil && *c.ClientSubjects
 	if f.embedded = f.embedded || f.issuer == "" && (c.Users != "" || c.Login.Issuer != ""); f.embedded {
 		if f.login == "" && f.users == "" {
 			f.users, f.login, f.client = c.Users, c.Login.Issuer, c.Login.ClientID
+			f.retryPublic = f.retryPublic || c.RetryPublic != nil && *c.RetryPublic
 			f.secret = cmp.Or(f.secret, c.Login.ClientSecret.Reveal())
 		}
 	} else if f.issuer = cmp.Or(f.issuer, c.Issuer); f.issuer == c.Issuer && (f.introspect == "" || f.introspect == c.ClientID) { // its secret is for no other
@@ -132,7 +140,7 @@ func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger, as *authse
 	if f.introspect != "" {
 		issuer.Introspect = &auth.Introspect{ClientID: f.introspect, ClientSecret: f.secret}
 	}
-	rs, err := auth.New(auth.Options{Resource: f.resource, Issuers: []auth.Issuer{issuer}, Scopes: auth.Scopes{Base: f.scopes}, Name: "Troupe", Logger: log})
+	rs, err := auth.New(auth.Options{Resource: f.resource, Issuers: []auth.Issuer{issuer}, Scopes: auth.Scopes{Base: f.scopes}, Name: "Troupe", MaxLife: f.maxLife, ClientSubjects: f.subjects, Logger: log})
 	if err != nil {
 		return nil, env.Usagef("--auth-issuer and --auth-resource, or serve.auth: %w", err)
 	}

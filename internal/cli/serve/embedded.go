@@ -23,13 +23,15 @@ type embeddedFlags struct {
 	users    string
 	login    string // the issuer of a provider
 	client   string // there
+
+	retryPublic bool
 }
 
 // settle refuses what does not go together.
 func (f *embeddedFlags) settle(all *authFlags) error {
 	switch {
-	case !f.embedded && (f.users != "" || f.login != "" || f.client != ""):
-		return env.Usagef("--auth-users, --auth-login and --auth-client need --auth-embedded")
+	case !f.embedded && (f.users != "" || f.login != "" || f.client != "" || f.retryPublic):
+		return env.Usagef("--auth-users, --auth-login, --auth-client and --auth-retry-public need --auth-embedded")
 	case !f.embedded:
 		return nil
 	case (f.users == "") == (f.login == ""):
@@ -76,7 +78,7 @@ func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) 
 	}
 	as, err := authserver.New(ctx, authserver.Options{
 		Issuer: u.Scheme + "://" + u.Host, Resources: []string{f.resource}, Scopes: scopes, Default: append([]string{}, f.scopes...),
-		Login: login, Store: o.Store, Keys: keys, Logger: o.Log, Address: web.addressOf(o.Log),
+		RetryPublic: f.retryPublic, Login: login, Store: o.Store, Keys: keys, Logger: o.Log, Address: web.addressOf(o.Log),
 	})
 	if err != nil {
 		return nil, env.Usagef("--auth-embedded: %w", err)
