@@ -70,7 +70,7 @@ type Console struct {
 	spending *spending
 	mux      *http.ServeMux
 	cross    *http.CrossOriginProtection
-	streams  chan struct{} // a place for each stream that is open
+	streams  streams
 }
 
 // New returns a console.
@@ -81,7 +81,7 @@ func New(o *Options) (*Console, error) {
 	if o.Visitor != nil && len(o.Hosts) == 0 {
 		return nil, errors.New("opening the console: with a Visitor it may be reached from other machines: set Options.Hosts to its names")
 	}
-	c := &Console{opts: *o, log: o.Logger, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), streams: make(chan struct{}, maxStreams),
+	c := &Console{opts: *o, log: o.Logger, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(),
 		sessions: newSessions(), spending: newSpending()}
 	if c.log == nil {
 		c.log = slog.Default()

@@ -15,10 +15,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/troupe-dev/troupe/agent/console"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/memhttp"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -467,4 +469,53 @@ func TestLive(t *testing.T) {
 	_, rest, _ := strings.Cut(page, `data-follow="/live?`)
 	what, _, _ := strings.Cut(rest, `"`)
 	follow(html.UnescapeString(what))()
+}
+
+// SECA-9: one viewer has a share of the places for event streams, and not those of others; a place is
+// given back with its stream.
+func TestLiveShares(t *testing.T) {
+	c, err := console.New(&console.Options{Store: memstore.New(nil), Hosts: []string{"localhost"}, Logger: slog.New(slog.DiscardHandler), Visitor: func(r *http.Request) (string, console.Role) {
+		return r.Header.Get("Viewer"), console.Viewer
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		client := memhttp.Serve(t, c)
+		open := func(viewer string) *http.Response {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/live?inbox", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Viewer", viewer)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { resp.Body.Close() })
+			return resp
+		}
+		var have []*http.Response
+		for range 40 {
+			if resp := open("mallory"); resp.StatusCode == http.StatusOK {
+				have = append(have, resp)
+			}
+		}
+		if len(have) != 16 {
+			t.Errorf("one viewer has %d streams, want 16", len(have))
+		}
+		if got := open("ada").StatusCode; got != http.StatusOK {
+			t.Errorf("another viewer: got %d", got)
+		}
+		have[0].Body.Close()
+		time.Sleep(time.Minute) // the console notices it
+		synctest.Wait()
+		if got := open("mallory").StatusCode; got != http.StatusOK {
+			t.Errorf("after one was closed: got %d", got)
+		}
+		if got := open("mallory").StatusCode; got != http.StatusServiceUnavailable {
+			t.Errorf("and one more: got %d", got)
+		}
+	})
 }

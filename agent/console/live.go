@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -15,10 +16,43 @@ import (
 
 const (
 	maxStreams = 64                     // that are open at once
+	maxOfOne   = 16                     // of them of one viewer
 	lookEvery  = 500 * time.Millisecond // at the store, for each stream
 	beatEvery  = 15 * time.Second       // a sign of life, so that a browser that has gone is noticed
 	streamLife = time.Hour              // after it the browser connects again, and is asked who it is
 )
+
+// streams counts the event streams that are open. Its zero value has none.
+type streams struct {
+	mu  sync.Mutex // guards what follows, of requests
+	all int
+	of  map[string]int // of each viewer, by name
+}
+
+// take takes a place for a stream of a viewer, if there is one.
+func (s *streams) take(viewer string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= maxStreams || s.of[viewer] >= maxOfOne {
+		return false
+	}
+	if s.of == nil {
+		s.of = make(map[string]int)
+	}
+	s.all++
+	s.of[viewer]++
+	return true
+}
+
+// give gives it back.
+func (s *streams) give(viewer string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[viewer]--; s.of[viewer] == 0 {
+		delete(s.of, viewer)
+	}
+}
 
 // live tells a page by an event stream that what it follows has changed: the inbox, the list of
 // runs, a run, a question, jobs or schedules. The page is loaded again then. A page may say how what it follows
@@ -29,14 +63,12 @@ func (c *Console) live(v *visit) error {
 		c.say(v.w, v.r, http.StatusBadRequest, "This is nothing to follow.")
 		return nil
 	}
-	select {
-	case c.streams <- struct{}{}:
-		defer func() { <-c.streams }()
-	default:
+	if !c.streams.take(v.name) {
 		v.w.Header().Set("Retry-After", "10")
 		c.say(v.w, v.r, http.StatusServiceUnavailable, "Too many pages are open. This one is as it was when it was loaded.")
 		return nil
 	}
+	defer c.streams.give(v.name)
 	last, err := state(v.r.Context())
 	if err != nil {
 		return err

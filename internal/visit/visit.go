@@ -6,10 +6,12 @@
 package visit
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/seal"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // Style is the one style sheet of the pages, which the policy permits by its hash.
@@ -144,6 +147,16 @@ func (c *Cookies) OpenText(text, about string, value any) bool {
 	}
 	plain, err := c.Seal.Open(raw, []byte(about))
 	return err == nil && jsonx.Unmarshal(plain, value) == nil
+}
+
+// Once reports whether a form with this id is sent for the first time, in all instances that share the
+// store, within life.
+func Once(ctx context.Context, s store.Vault, kind, id string, life time.Duration) (first bool, err error) {
+	err = s.LeaseSealed(ctx, kind, id, rand.Text(), max(life, time.Second))
+	if errors.Is(err, store.ErrLeased) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // MaxForm bounds the body of a POST, in bytes.

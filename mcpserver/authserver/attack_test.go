@@ -386,7 +386,20 @@ func TestConsentIsOfItsBrowser(t *testing.T) {
 		mallory.jar.SetCookies(must(url.Parse(issuer)), []*http.Cookie{{Name: "user", Value: "mallory", Path: "/", Secure: true}})
 		time.Sleep(16 * time.Minute)
 		forbidden("too late", post(mallory, form))
-		mallory.consent(ask(client, nil)) // anew it is good
+		mallory.consent(ask(client, nil))                   // anew it is good
+		for _, first := range []string{"allow", "refuse"} { // a page counts once, in any instance
+			p := mallory.get(ask(client, nil))
+			if refuse, allow := strings.Index(p.body, `value="refuse"`), strings.Index(p.body, `value="allow"`); refuse < 0 || allow < refuse {
+				t.Errorf("the button that Enter presses does not refuse:\n%s", p.body)
+			}
+			if got := post(mallory, url.Values{"token": {p.token()}, "do": {first}}); got.status != http.StatusSeeOther {
+				t.Errorf("%s: got %d", first, got.status)
+			}
+			w.instance()
+			for _, then := range []string{"allow", "refuse"} {
+				forbidden(then+" after "+first, post(mallory, url.Values{"token": {p.token()}, "do": {then}}))
+			}
+		}
 		// A page is not asked for with another method, nor a GET with an answer in it heeded.
 		if p := mallory.get(ask(client, url.Values{"do": {"allow"}, "token": {p.token()}})); p.status != http.StatusOK || p.header.Get("Location") != "" {
 			t.Errorf("a GET with the form: %d", p.status)

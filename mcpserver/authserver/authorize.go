@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type consent struct {
 	Request request   `json:"request"`
 	Person  person    `json:"person"`
 	Browser string    `json:"browser"` // the hash of its cookie
+	ID      string    `json:"id"`      // of the page, which counts once
 	Until   time.Time `json:"until"`
 }
 
@@ -112,7 +114,7 @@ func (a *authorization) authorize(w http.ResponseWriter, r *http.Request) error 
 	if !ok {
 		return a.opts.Login.enter(w, r, r.URL.RequestURI())
 	}
-	return a.ask(w, c, &consent{Request: *q, Person: who, Browser: visit.Digest(browser), Until: time.Now().Add(pageLife)})
+	return a.ask(w, c, &consent{Request: *q, Person: who, Browser: visit.Digest(browser), ID: rand.Text(), Until: time.Now().Add(pageLife)})
 }
 
 // one returns a parameter that comes once.
@@ -235,6 +237,13 @@ func (a *authorization) consented(w http.ResponseWriter, r *http.Request) error 
 		return nil
 	case !ok || who != p.Person:
 		a.forbid(w, r, "a consent of another person")
+		return nil
+	}
+	switch first, err := visit.Once(r.Context(), a.opts.Store, "authserver-consent", p.ID, time.Until(p.Until)); {
+	case err != nil:
+		return fmt.Errorf("consenting: %w", err)
+	case !first:
+		a.forbid(w, r, "a form that was sent before")
 		return nil
 	}
 	q := &p.Request

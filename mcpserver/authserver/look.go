@@ -29,7 +29,7 @@ var looks = template.Must(template.New("").Parse(visit.Head + `
 {{with .Warning}}<p class="w">{{.}}</p>{{end}}
 <p>Go on only if you have begun this yourself, in that program. If the address of this page was sent to you, close it.</p>
 <form method="post" action="{{.Action}}"><input type="hidden" name="token" value="{{.Token}}">
-<p><button name="do" value="allow">Allow</button><button name="do" value="refuse">Refuse</button></p></form>{{end}}
+<p><button name="do" value="refuse">Refuse</button><button name="do" value="allow">Allow</button></p></form>{{end}}
 
 {{define "login"}}{{template "head" .}}
 {{with .Warning}}<p class="w">{{.}}</p>{{end}}
@@ -74,7 +74,7 @@ func (v *pages) say(w http.ResponseWriter, status int, text string) {
 // forbid answers a request that may be an attack.
 func (v *pages) forbid(w http.ResponseWriter, r *http.Request, why string) {
 	v.log.Warn("a page is refused", "reason", why, "method", r.Method, "path", r.URL.Path, "address", v.addressOf(r))
-	v.say(w, http.StatusForbidden, "This page is not of this browser, or it has expired. If you did not ask for it yourself, close it. Otherwise begin again in the program that has sent you here.")
+	v.say(w, http.StatusForbidden, "This page is not of this browser, was answered before, or has expired. If you did not ask for it yourself, close it. Otherwise begin again in the program that has sent you here.")
 }
 
 // called is what a page calls a client.

@@ -31,6 +31,9 @@ type Options struct {
 	// Base is the address below which a [Connector] serves its pages: https, or http on this
 	// machine. Providers send browsers back to Base + "/callback/" + the provider's name.
 	Base string
+	// Hosts are further values of the header Host by which pages are reached, beside the host of Base: what
+	// a proxy in front makes of it. By others there are no pages.
+	Hosts []string
 	// Name is what pages call the server. Empty is the host of Base.
 	Name string
 	// Store keeps accounts and open pages. Instances of a server share it, and give it as

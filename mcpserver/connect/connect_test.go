@@ -310,7 +310,51 @@ func TestForgery(t *testing.T) {
 		b.post(page, "same-origin", url.Values{"token": {good}, "key": {strings.Repeat("x", 100<<10)}})
 		b.want("a huge form", 400, "")
 		p.quiet()
+		b.get(page)
+		form := url.Values{"token": {b.token()}, "do": {"connect"}}
+		if b.post(page, "same-origin", form); b.code != http.StatusSeeOther {
+			t.Errorf("the first time: got %d", b.code)
+		}
+		b.post(page, "same-origin", form)
+		b.want("a form that was sent before", 403, "not yours")
+		b.get(page)
+		if b.post(page, "same-origin", url.Values{"token": {b.token()}, "do": {"connect"}}); b.code != http.StatusSeeOther {
+			t.Errorf("the page anew: got %d", b.code)
+		}
 	})
+}
+
+// SECA-1: pages are reached by the host of Base, and by what a proxy makes of it; by no other name.
+func TestHosts(t *testing.T) {
+	tests := []struct {
+		base, host string
+		hosts      []string
+		ok         bool
+	}{
+		{base, "api.example.com", nil, true},
+		{base, "API.example.com:443", nil, true},
+		{base, "api.example.com:8443", nil, false},
+		{base, "evil.example", nil, false},
+		{base, "api.example.com.evil.example", nil, false},
+		{base, "localhost", nil, false},
+		{base, "", nil, false},
+		{base, "10.0.0.7:8080", []string{"10.0.0.7:8080"}, true},
+		{"http://127.0.0.1:9000/connect", "127.0.0.1:9000", nil, true},
+		{"http://127.0.0.1:9000/connect", "localhost:9000", nil, true},
+		{"http://127.0.0.1:9000/connect", "evil.example:9000", nil, false},
+	}
+	for _, tt := range tests {
+		s := newWorld(t).start("", alice, func(o *connect.Options) { o.Base, o.Hosts = tt.base, tt.hosts })
+		for _, path := range []string{"/connect", "/connect/start/x", "/connect/login", "/connect/callback/hub", "/elsewhere"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Host = tt.host
+			w := httptest.NewRecorder()
+			s.cn.ServeHTTP(w, r)
+			if got := w.Code != http.StatusMisdirectedRequest; got != tt.ok {
+				t.Errorf("%s by %q: got %d", tt.base+path, tt.host, w.Code)
+			}
+		}
+	}
 }
 
 // One page for one need, five for a person; what is done or refused counts no more.

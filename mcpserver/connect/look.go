@@ -20,10 +20,10 @@ var looks = template.Must(template.New("").Parse(visit.Head + `
 {{with .Scopes}}<dt>What it may do there</dt><dd id="scopes">{{range .}}{{.}}<br>{{end}}</dd>{{end}}
 {{with .Visitor}}<dt>You are logged in here as</dt><dd id="visitor">{{.}}</dd>{{end}}</dl>
 <p>Go on only if you have asked for this yourself. If the address of this page was sent to you, close it.</p>
+{{if .Key}}<form method="post"><input type="hidden" name="token" value="{{.Token}}"><p><button name="do" value="refuse">Refuse</button></p></form>{{end}}
 <form method="post"><input type="hidden" name="token" value="{{.Token}}">
 {{if .Key}}<p><label>Your key{{with .Help}} ({{.}}){{end}}<br><input type="password" name="key" autocomplete="off" required></label></p>{{end}}
-<p><button name="do" value="connect">{{if .Key}}Connect{{else}}Go on to {{.Provider}}{{end}}</button>
-<button name="do" value="refuse" formnovalidate>Refuse</button></p></form>{{end}}
+<p>{{if not .Key}}<button name="do" value="refuse">Refuse</button>{{end}}<button name="do" value="connect">{{if .Key}}Connect{{else}}Go on to {{.Provider}}{{end}}</button></p></form>{{end}}
 
 {{define "result"}}{{template "head" .}}
 <p id="done">Your {{.Provider}} account{{with .Account}} <b id="account">{{.}}</b>{{end}} is connected. You can close this page.</p>

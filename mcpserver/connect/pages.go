@@ -3,6 +3,7 @@ package connect
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/internal/webserver"
@@ -61,6 +63,11 @@ func (c *Connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webserver.BoundBody(w, r)
 	visit.SetHeaders(w.Header(), "")
+	if !s.knows(r.Host) { // DNS rebinding
+		s.c.log.Warn("a page is refused: it is not reached by this name; have a proxy pass Host on, or name what it sends in Options.Hosts", "host", clip.Name(r.Host), "want", s.base.Host)
+		s.say(w, http.StatusMisdirectedRequest, "This page is not reached by this name.")
+		return
+	}
 	rest, ok := strings.CutPrefix(r.URL.Path, s.base.Path)
 	if !ok || rest != "" && rest[0] != '/' {
 		s.say(w, http.StatusNotFound, "There is no such page.")
@@ -103,6 +110,18 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.c.log.Error("a page has failed", "page", kind, "error", err)
 		s.say(w, http.StatusInternalServerError, "Something went wrong here. Nothing has changed. Try again in a while.")
 	}
+}
+
+// knows reports whether a host is that of Base, or one of Options.Hosts. On this machine all names of it
+// are.
+func (s *site) knows(host string) bool {
+	if oauth.OnLoopback(s.base.String()) && oauth.OnLoopback("http://"+host) {
+		return true
+	}
+	bare := func(host string) string {
+		return strings.TrimSuffix(strings.ToLower(host), map[string]string{"https": ":443", "http": ":80"}[s.base.Scheme])
+	}
+	return slices.ContainsFunc(append([]string{s.base.Host}, s.c.opts.Hosts...), func(h string) bool { return bare(h) == bare(host) })
 }
 
 // enter sends a visitor to the login, where there is a page for that.
@@ -164,6 +183,13 @@ func (s *site) leave(w http.ResponseWriter, r *http.Request, who owner, p *page,
 	if err != nil {
 		s.c.log.Warn("a provider cannot be asked", "provider", of.name, "error", err)
 		s.say(w, http.StatusBadGateway, of.title+" cannot be reached. Try again in a while.")
+		return nil
+	}
+	switch first, err := s.first(r, who, p.id); {
+	case err != nil:
+		return err
+	case !first: // the page is answered once; what it has refused or connected is over anyway
+		s.refuse(w, r, "a form that was sent before")
 		return nil
 	}
 	scopes, err := s.scopes(r.Context(), who, p, of)
@@ -363,16 +389,36 @@ func (s *site) revoke(w http.ResponseWriter, r *http.Request, who owner) error {
 // formLife bounds the time between a page and its POST.
 const formLife = time.Hour
 
+// form is the token of a form.
+type form struct {
+	ID    string `json:"id"` // it sends a person to a provider once
+	Until int64  `json:"until"`
+}
+
 // formToken proves that a form comes from a page that this visitor was shown.
 func (s *site) formToken(who owner, about string) string {
-	token, _ := s.cookies.SealText(time.Now().Add(formLife).Unix(), formOf(who, about)) // a number can always be encoded
+	token, _ := s.cookies.SealText(&form{rand.Text(), time.Now().Add(formLife).Unix()}, aboutForm(who, about)) // it can always be encoded
 	return token
 }
 
-func formOf(who owner, about string) string { return "form\x00" + who.id() + "\x00" + about }
+func aboutForm(who owner, about string) string { return "form\x00" + who.id() + "\x00" + about }
 
 // valid reports whether a form has its token.
 func (s *site) valid(r *http.Request, who owner, about string) bool {
-	var until int64
-	return s.cookies.OpenText(r.PostForm.Get("token"), formOf(who, about), &until) && time.Now().Unix() < until
+	_, ok := s.formOf(r, who, about)
+	return ok
+}
+
+func (s *site) formOf(r *http.Request, who owner, about string) (f form, ok bool) {
+	ok = s.cookies.OpenText(r.PostForm.Get("token"), aboutForm(who, about), &f)
+	return f, ok && time.Now().Unix() < f.Until
+}
+
+// first reports whether a form that is valid is sent for the first time.
+func (s *site) first(r *http.Request, who owner, about string) (bool, error) {
+	f, ok := s.formOf(r, who, about)
+	if !ok {
+		return false, nil
+	}
+	return visit.Once(r.Context(), s.c.store, "connect-form", f.ID, time.Until(time.Unix(f.Until, 0)))
 }
