@@ -20,7 +20,8 @@ import (
 //
 // Mount it directly on the server, or below middleware that passes on the
 // http.ResponseWriter of package net/http or one that can be unwrapped
-// (http.ResponseController); the server should have a ReadHeaderTimeout. Requests whose
+// (http.ResponseController); the server should have a ReadHeaderTimeout. A body has 30 seconds
+// to arrive, or the server's ReadTimeout. Requests whose
 // Host or Origin is not allowed are refused, see [HTTPOptions].AllowedHosts.
 //
 // To stop, call the Server's Shutdown, which ends the event streams, and then the

@@ -41,7 +41,7 @@ type Options struct {
 	// count. Hosts has to name what others than this machine reach the console by.
 	Login Login
 	// HTTPS says that browsers reach the console by https though it is served without: by a proxy, which
-	// adds the address of its client to X-Forwarded-For. Over TLS of its own it is so anyway.
+	// is on this machine or in a private network, and adds the address of its client to X-Forwarded-For. Over TLS of its own it is so anyway.
 	HTTPS bool
 	// Runs is how an [Operator] cancels, parks, resumes and forks runs. Nil permits none of that: the
 	// pages say which command does it. [Handler] fills it in.

@@ -76,6 +76,11 @@ serve:
     scopes: mcp
     tools: { "files__write*": [files:write, files:read], admin: admin }
     introspect: { client_id: troupe, client_secret: "${SECRET}" }
+    max_life: 12h
+    client_subjects: true
+    retry_public: true
+  behind_proxy: true
+worker: { behind_proxy: true }
 `)
 	if err := c.Resolve("serve", func(name string) string { return map[string]string{"HOST": "login.example", "SECRET": "geheim"}[name] }); err != nil {
 		t.Fatal(err)
@@ -84,6 +89,9 @@ serve:
 	if a.Issuer != "https://login.example" || a.Resource != "https://mcp.example/mcp" || !slices.Equal(a.Scopes, []string{"mcp"}) ||
 		len(a.Tools) != 2 || len(a.Tools["files__write*"]) != 2 || !slices.Equal(a.Tools["admin"], []string{"admin"}) || a.ClientID != "troupe" || a.ClientSecret.Reveal() != "geheim" {
 		t.Errorf("got %+v", a)
+	}
+	if a.MaxLife != 12*time.Hour || !*a.ClientSubjects || !*a.RetryPublic || !*c.Serve.BehindProxy || !*c.Worker.BehindProxy {
+		t.Errorf("got %+v", c.Serve)
 	}
 	if err := parse(t, "version: 1\nserve: { auth: { type: oauth, issuer: x, resource: y } }\n").Resolve("serve", func(string) string { return "" }); err != nil {
 		t.Errorf("without what is optional: %v", err)

@@ -99,15 +99,17 @@ func (f *authFlags) parseTools() error {
 // fill takes from the configuration what no flag says.
 func (f *authFlags) fill(c *config.Auth) {
 	f.resource, f.maxLife = cmp.Or(f.resource, c.Resource), cmp.Or(f.maxLife, c.MaxLife)
-	f.subjects = f.subjects || c.ClientSubjects != nil && *c.ClientSubjects
 	if f.embedded = f.embedded || f.issuer == "" && (c.Users != "" || c.Login.Issuer != ""); f.embedded {
 		if f.login == "" && f.users == "" {
 			f.users, f.login, f.client = c.Users, c.Login.Issuer, c.Login.ClientID
-			f.retryPublic = f.retryPublic || c.RetryPublic != nil && *c.RetryPublic
 			f.secret = cmp.Or(f.secret, c.Login.ClientSecret.Reveal())
 		}
-	} else if f.issuer = cmp.Or(f.issuer, c.Issuer); f.issuer == c.Issuer && (f.introspect == "" || f.introspect == c.ClientID) { // its secret is for no other
-		f.introspect, f.secret = c.ClientID, cmp.Or(f.secret, c.ClientSecret.Reveal())
+		f.retryPublic = f.retryPublic || c.RetryPublic != nil && *c.RetryPublic
+	} else if f.issuer = cmp.Or(f.issuer, c.Issuer); f.issuer == c.Issuer { // what is said of it is for no other
+		f.subjects = f.subjects || c.ClientSubjects != nil && *c.ClientSubjects
+		if f.introspect == "" || f.introspect == c.ClientID {
+			f.introspect, f.secret = c.ClientID, cmp.Or(f.secret, c.ClientSecret.Reveal())
+		}
 	}
 	if f.scopes == nil {
 		f.scopes = c.Scopes

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/config"
@@ -85,9 +86,14 @@ func TestAuthConfigured(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %+v", tt.name, tt.flags, err, tt.want)
 		}
 	}
-	c = config.Auth{Type: "oauth", Users: "users.txt", Scopes: []string{"mcp"}}
+	c.MaxLife, c.ClientSubjects, c.RetryPublic = time.Hour, new(true), new(true)
+	same, other := authFlags{}, authFlags{issuer: "https://other.example", maxLife: time.Minute}
+	if err := errors.Join(same.settle(&c, true), other.settle(&c, true)); err != nil || same.maxLife != time.Hour || !same.subjects || other.maxLife != time.Minute || other.subjects {
+		t.Errorf("lives and subjects: got %+v and %+v, %v", same, other, err)
+	}
+	c = config.Auth{Type: "oauth", Users: "users.txt", Scopes: []string{"mcp"}, RetryPublic: new(true)}
 	embedded, flags := authFlags{}, authFlags{issuer: "https://login.example", resource: "https://mcp.example/mcp"}
-	if err := embedded.settle(&c, true); err != nil || !embedded.embedded || embedded.users != "users.txt" || !slices.Equal(embedded.scopes, c.Scopes) {
+	if err := embedded.settle(&c, true); err != nil || !embedded.embedded || embedded.users != "users.txt" || !slices.Equal(embedded.scopes, c.Scopes) || !embedded.retryPublic {
 		t.Errorf("with users: got %+v, %v", embedded, err)
 	}
 	if err := flags.settle(&c, true); err != nil || flags.embedded || flags.users != "" {
@@ -111,6 +117,10 @@ func TestAuthFlags(t *testing.T) {
 		{authFlags{issuer: "https://login.example"}, "belong together"},
 		{authFlags{resource: "https://mcp.example/mcp"}, "belong together"},
 		{authFlags{scopes: []string{"mcp"}}, "need --auth-issuer"},
+		{authFlags{subjects: true}, "need --auth-issuer"},
+		{authFlags{maxLife: time.Hour}, "need --auth-issuer"},
+		{authFlags{maxLife: -time.Hour}, "--auth-max-life"},
+		{authFlags{embeddedFlags: embeddedFlags{retryPublic: true}}, "need --auth-embedded"},
 		{authFlags{issuer: "https://login.example", resource: "https://mcp.example/mcp", tokens: []string{tokenA}}, "exclude each other"},
 		{authFlags{issuer: "ftp://login.example", resource: "https://mcp.example/mcp"}, "--auth-issuer"},
 		{authFlags{issuer: "https://login.example", resource: "https://mcp.example/mcp", tools: []string{"x"}}, "--auth-tool"},
