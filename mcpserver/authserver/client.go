@@ -39,7 +39,6 @@ type client struct {
 	SecretHash string           `json:"secret,omitzero"`
 	NoRefresh  bool             `json:"noRefresh,omitzero"`
 	Created    time.Time        `json:"created,omitzero"`
-	Source     string           `json:"source,omitzero"` // of a registration: the hash of where it came from
 
 	kind clientKind
 }

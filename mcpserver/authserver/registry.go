@@ -2,7 +2,10 @@ package authserver
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -192,10 +195,10 @@ func (k *clients) register(w http.ResponseWriter, r *http.Request) error {
 	if err := checkRedirects(m.RedirectURIs, false); err != nil {
 		return refuse("invalid_redirect_uri", err.Error())
 	}
-	now := time.Now()
+	now, source := time.Now(), k.mark(k.sourceOf(r))
 	c := &client{
-		ID: fmt.Sprintf("%010x-%s", now.Unix(), rand.Text()[:20]), Name: sanitize.Line(m.Name, maxName), Redirects: m.RedirectURIs, Method: m.AuthMethod,
-		NoRefresh: noRefresh(&m), Created: now, Source: visit.Digest(k.sourceOf(r))[:16], kind: registered,
+		ID: fmt.Sprintf("%010x-%s-%s", now.Unix(), source, rand.Text()[:20]), Name: sanitize.Line(m.Name, maxName), Redirects: m.RedirectURIs, Method: m.AuthMethod,
+		NoRefresh: noRefresh(&m), Created: now, kind: registered,
 	}
 	answer := registration{ID: c.ID, Issued: now.Unix(), Name: c.Name, RedirectURIs: c.Redirects, GrantTypes: []string{grantCode, grantRefresh}, ResponseTypes: []string{"code"}}
 	if c.NoRefresh {
@@ -211,7 +214,7 @@ func (k *clients) register(w http.ResponseWriter, r *http.Request) error {
 		return refuse("invalid_client_metadata", "token_endpoint_auth_method: want none, client_secret_basic or client_secret_post")
 	}
 	answer.Method = c.Method
-	if err := k.makeRoom(r.Context(), now, c.Source); err != nil {
+	if err := k.makeRoom(r.Context(), now, source); err != nil {
 		return err
 	}
 	if err := k.put(r.Context(), kindClient, k.stem+poolNew, c.ID, c, now.Add(newLife)); err != nil {
@@ -222,9 +225,17 @@ func (k *clients) register(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// mark stands for a source in ids of clients: who does not have the key learns nothing by it.
+func (k *clients) mark(source string) string {
+	mac := hmac.New(sha256.New, k.opts.Keys[0])
+	mac.Write([]byte("source\x00" + source)) // it never fails
+	return hex.EncodeToString(mac.Sum(nil)[:5])
+}
+
 // makeRoom removes a registration that no person has used, where there are too many: the oldest of
 // the same source, so that a flood displaces its own; for a source that has none, the oldest of the
-// source that has most. Ids begin with the time, so the first is the oldest.
+// source that has most. Ids begin with the time, so the first is the oldest, and go on with the mark of
+// the source.
 func (k *clients) makeRoom(ctx context.Context, now time.Time, source string) error {
 	list, err := k.store.Records(ctx, store.RecordQuery{Kind: kindClient, Owner: k.stem + poolNew})
 	if err != nil || len(list) < maxNew {
@@ -232,11 +243,11 @@ func (k *clients) makeRoom(ctx context.Context, now time.Time, source string) er
 	}
 	by, most := make(map[string][]string), source // the keys of each source
 	for i := range list {
-		var c client
-		_ = k.openRecord(&list[i], &c) // one that cannot be opened is of no source
-		by[c.Source] = append(by[c.Source], list[i].Key)
-		if len(by[source]) == 0 && len(by[c.Source]) > len(by[most]) {
-			most = c.Source
+		_, rest, _ := strings.Cut(list[i].Key, "-")
+		from, _, _ := strings.Cut(rest, "-")
+		by[from] = append(by[from], list[i].Key)
+		if len(by[source]) == 0 && len(by[from]) > len(by[most]) {
+			most = from
 		}
 	}
 	if len(by[source]) > 0 {
