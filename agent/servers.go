@@ -212,6 +212,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Server:    t.Server,
 		Origin:    s.origin(t.Server),
 		Hash:      hashOf(&t.Tool), // SECA-38
+		Pin:       t.Hash,
 		Source:    s.source(t.Server),
 		ReadOnly:  t.Tool.Annotations.ReadOnly(),
 		Trusted:   t.Trusted,

@@ -3,9 +3,6 @@ package mcpclient
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -113,10 +110,6 @@ func (h *Host) Prompts(ctx context.Context) ([]Prompt, error) {
 // beside it.
 func describe(s *Server, t *mcp.Tool) Tool {
 	d := Tool{Server: s.Name, Tool: *t, Trusted: s.Trusted, Hash: catalogue.Hash(t), AppOnly: catalogue.AppOnly(t)}
-	if d.Hash == "" { // it cannot be written as canonical JSON: pinned by its own text
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Name, t.Title, t.Description, string(t.InputSchema), string(t.OutputSchema)}))
-		d.Hash = "raw-" + hex.EncodeToString(sum[:])
-	}
 	d.Warnings = catalogue.Hidden(t)
 	return d
 }
@@ -152,6 +145,18 @@ func (c *toolCatalogue) find(name string) *Tool {
 		return nil
 	}
 	return &c.tools[i]
+}
+
+// own finds a tool by its server's own name for it.
+func (c *toolCatalogue) own(server, name string) *Tool {
+	for _, tools := range c.of {
+		for i := range tools {
+			if t := &tools[i]; t.Server == server && t.Tool.Name == name {
+				return t
+			}
+		}
+	}
+	return nil
 }
 
 // relist reads a list that has changed, if it was ever asked for, and reports that.

@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,18 +16,18 @@ func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts
 	if err != nil {
 		return nil, err
 	}
-	return c.CallTool(ctx, tool.Tool.Name, args, opts)
+	return c.CallTool(ctx, tool.Tool.Name, args, h.unchanging(tool, opts))
 }
 
 // Start is [Host.Call] for a caller that does not wait; see [Client.StartTool].
 func (h *Host) Start(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
 	t := new(ToolCall)
-	t.begin(ctx, args, opts, func() (*Client, string, error) {
+	t.begin(ctx, args, func() (*Client, string, *CallOptions, error) {
 		c, tool, err := h.toCall(ctx, name, opts)
 		if err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
-		return c, tool.Tool.Name, nil
+		return c, tool.Tool.Name, h.unchanging(tool, opts), nil
 	})
 	return t
 }
@@ -63,6 +64,19 @@ func (h *Host) toCall(ctx context.Context, name string, opts *CallOptions) (*Cli
 		return nil, nil, &notSentError{err}
 	}
 	return c, tool, nil
+}
+
+// unchanging returns the options of a call that is written only as long as its tool is not known to be another
+// one than was checked: it may wait long for a connection or an instance of its server.
+func (h *Host) unchanging(tool *Tool, opts *CallOptions) *CallOptions {
+	o := *cmp.Or(opts, &noOptions)
+	o.unchanged = func() error {
+		if now := h.catalogue().own(tool.Server, tool.Tool.Name); now != nil && now.Hash != tool.Hash {
+			return &ToolChangedError{Server: tool.Server, Tool: tool.Tool.Name, Pinned: tool.Hash, Hash: now.Hash, Before: &tool.Tool, Now: &now.Tool}
+		}
+		return nil
+	}
+	return &o
 }
 
 // ReadResource reads a resource of a server; see [Client.ReadResource].

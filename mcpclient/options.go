@@ -187,8 +187,14 @@ type CallOptions struct {
 	// cause, as another process waits for it. Nil cancels the task.
 	KeepTask func(cause error) bool
 
-	task   *taskWish // of CallToolTask
-	listed bool      // no call: a list, whose reader shows by itself that a login is missing
+	// Definition is [Tool.Hash] of the tool that the caller has decided to call; see [Host.Call]. A host that
+	// knows another definition by then asks the call's Human whether that one may be called in its place, and
+	// refuses without one, with a [*ToolChangedError]. Empty is the definition that the tool is pinned to alone.
+	Definition string
+
+	task      *taskWish    // of CallToolTask
+	unchanged func() error // says that the tool is not the one that was checked any more; nil if that is not looked at
+	listed    bool         // no call: a list, whose reader shows by itself that a login is missing
 }
 
 // Progress is one report of how far a call has come.

@@ -71,10 +71,14 @@ func (e *ToolChangedError) Changes() []string {
 	return ToolChanges(e.Before, e.Now)
 }
 
-// HashTool returns the hash that tools are pinned by: of name, title, description,
-// schemas and annotations. It does not depend on the order of members or on white
-// space. It is "" for a definition that cannot be written, which nothing pins.
+// HashTool returns the hash that tools are pinned by: of all members of the definition, those that this
+// program does not know among them, but for icons. It does not depend on the order of members or on white
+// space.
 func HashTool(t *mcp.Tool) string { return catalogue.Hash(t) }
+
+// ToolIs reports whether a tool is the one that a hash was made of, by [HashTool] of this version or of an
+// earlier one, which left out more of the definition.
+func ToolIs(hash string, t *mcp.Tool) bool { return catalogue.Is(hash, t) }
 
 // DefinitionText returns what tools are pinned by, as indented JSON in which hidden characters are spelled
 // out.
@@ -86,8 +90,8 @@ func DefinitionText(t *mcp.Tool) (string, error) {
 	return sanitize.Reveal(text), nil
 }
 
-// ToolChanges names the parts of a tool's definition in which two differ: name,
-// title, description, inputSchema, outputSchema and annotations.
+// ToolChanges names the members of a tool's definition in which two differ, sorted, such as description and
+// inputSchema. Icons are left out, and nil may mean that one of them cannot be written.
 func ToolChanges(a, b *mcp.Tool) []string { return catalogue.Changes(a, b) }
 
 // Pinned returns what a tool, by its server's own name for it, is held to: the hash of the definition, ""
@@ -99,7 +103,11 @@ func (h *Host) Pinned(ctx context.Context, server, tool string) (hash string, de
 // checkPin reports whether the tool may be called as it is now. The first call pins it.
 func (h *Host) checkPin(ctx context.Context, tool *Tool, opts *CallOptions) error {
 	key := pins.Key{Server: tool.Server, Tool: tool.Tool.Name}
-	return h.pins.Check(ctx, key, tool.Hash, &tool.Tool, func(hash string, before *mcp.Tool) error {
+	decided := ""
+	if opts != nil {
+		decided = opts.Definition
+	}
+	return h.pins.Check(ctx, key, decided, tool.Hash, &tool.Tool, func(hash string, before *mcp.Tool) error {
 		return h.acceptTool(ctx, tool, hash, before, opts)
 	})
 }

@@ -2,6 +2,8 @@ package mcpclient
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,7 +52,10 @@ func TestChangedTool(t *testing.T) {
 		{"an unknown hint", strings.Replace(plainTool, `"name"`, `"annotations":{"odd":1},"name"`, 1), "annotations"},
 		{"two", hostile, "description inputSchema"},
 		{"the order of members", `{"inputSchema": {"properties":{"b":{"type":"number"},"a":{"type":"number"}},"type":"object"}, "description":"Adds\u002e","name":"t"}`, ""},
-		{"what does not say what it does", strings.Replace(plainTool, `"name"`, `"_meta":{"x":1},"icons":[],"more":1,"name"`, 1), ""},
+		{"what a host may know of", strings.Replace(plainTool, `"name"`, `"_meta":{"x":1},"name"`, 1), "_meta"},
+		{"what is not known yet", strings.Replace(plainTool, `"name"`, `"runsOn":"their computer","name"`, 1), "runsOn"},
+		{"how it is run", strings.Replace(plainTool, `"name"`, `"execution":{"taskSupport":"required"},"name"`, 1), "execution"},
+		{"what is only looked at", strings.Replace(plainTool, `"name"`, `"icons":[{"src":"https://example.com/i.png"}],"name"`, 1), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,6 +106,111 @@ func TestChangedTool(t *testing.T) {
 			})
 		})
 	}
+}
+
+// SECA-38: a pin of an earlier version holds by the rule that it was made by, and is made anew by today's; a pin
+// of today's never holds by the earlier rule.
+func TestPinsOfEarlierVersions(t *testing.T) {
+	withMeta := `{"_meta":{"x":1},` + plainTool[1:]
+	first := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(sum[:])
+	}
+	const canonical = `{"description":"Adds.","inputSchema":{"properties":{"a":{"type":"number"},"b":{"type":"number"}},"type":"object"},"name":"t"}`
+	var odd mcp.Tool
+	if err := mcp.Unmarshal([]byte(plainTool), &odd); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, pin, tool string
+		holds           bool
+	}{
+		{"it holds", first(canonical), plainTool, true},
+		{"it left out _meta", first(canonical), withMeta, true},
+		{"another description", first(strings.Replace(canonical, "Adds", "Sends", 1)), plainTool, false},
+		{"today's does not leave it out", HashTool(&odd), withMeta, false},
+		{"no hash at all", "", plainTool, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, change := changedWire(mcp.V2025_11_25)
+				pins := new(MemoryPins)
+				if err := pins.SetPin(t.Context(), "s", "t", tt.pin); err != nil {
+					t.Fatal(err)
+				}
+				h := hostOf(t, map[string]*wire{"s": w}, &HostOptions{Pins: pins})
+				if _, err := h.Tools(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if tt.tool != plainTool {
+					change(tt.tool)
+				}
+				_, err := h.Call(t.Context(), "s__t", nil, nil)
+				if errors.Is(err, ErrToolChanged) == tt.holds {
+					t.Fatalf("Call: got %v", err)
+				}
+				now, _ := h.Lookup("s__t")
+				if pin, _, _ := pins.Pin(t.Context(), "s", "t"); (pin == now.Hash) != tt.holds {
+					t.Errorf("the pin is %q afterwards, the hash %q", pin, now.Hash)
+				}
+			})
+		})
+	}
+}
+
+// SECA-38: a call is for the definition that it was decided for, and no other one is called in its place: not at
+// the first call of a tool, and not if it changes while the call waits to be sent.
+func TestCallIsForOneDefinition(t *testing.T) {
+	other := strings.Replace(plainTool, "Adds.", "Sends money.", 1)
+	called := func(w *wire) bool { return slices.Contains(w.heard(), mcp.MethodCallTool) }
+	t.Run("first call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, change := changedWire(mcp.V2025_11_25)
+			h := hostOf(t, map[string]*wire{"s": w}, nil)
+			if _, err := h.Tools(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			decided, _ := h.Lookup("s__t")
+			change(other)
+			opts := &CallOptions{Definition: decided.Hash}
+			var changed *ToolChangedError
+			if _, err := h.Call(t.Context(), "s__t", nil, opts); !errors.As(err, &changed) || changed.Pinned != decided.Hash || OutcomeOf(err) != OutcomeUnsent || called(w) {
+				t.Errorf("Call: got %v", err)
+			}
+			if pin, _, err := h.Pinned(t.Context(), "s", "t"); pin != "" || err != nil {
+				t.Errorf("it is pinned as %q, %v", pin, err)
+			}
+			var seen []*Ask
+			opts.Human = HumanFunc(func(_ context.Context, a *Ask) (*Decision, error) {
+				seen = append(seen, a)
+				return &Decision{Action: mcp.ActionAccept}, nil
+			})
+			if _, err := h.Call(t.Context(), "s__t", nil, opts); err != nil || len(seen) != 1 || seen[0].Tool.Description != "Sends money." {
+				t.Errorf("Call when a person accepts it: got %v, asked %+v", err, seen)
+			}
+			change(plainTool)
+			opts.Human = nil
+			if _, err := h.Call(t.Context(), "s__t", nil, opts); !errors.Is(err, ErrToolChanged) {
+				t.Errorf("Call of what is not the pinned one any more: got %v", err)
+			}
+		})
+	})
+	t.Run("while it waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, change := changedWire(mcp.V2025_11_25)
+			h := hostOf(t, map[string]*wire{"s": w}, nil)
+			send := make(chan func(error), 1)
+			waiting := h.Start(t.Context(), "s__t", nil, &CallOptions{OnSend: func(proceed func(error)) { send <- proceed }})
+			proceed := <-send
+			change(other)
+			proceed(nil)
+			<-waiting.Done()
+			if _, err := waiting.Result(); !errors.Is(err, ErrToolChanged) || OutcomeOf(err) != OutcomeUnsent || called(w) {
+				t.Errorf("a call whose tool changed while it waited: got %v", err)
+			}
+		})
+	})
 }
 
 // SECA-38: nobody to ask is no consent; the call's own human counts; several calls

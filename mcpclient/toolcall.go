@@ -89,21 +89,20 @@ func (t *ToolCall) report() {
 // The options must not be changed before the call has its outcome.
 func (c *Client) StartTool(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
 	t := new(ToolCall)
-	t.begin(ctx, args, opts, func() (*Client, string, error) { return c, name, nil })
+	t.begin(ctx, args, func() (*Client, string, *CallOptions, error) { return c, name, opts, nil })
 	return t
 }
 
-// begin finds the tool, by its client and name, and starts the call.
-func (t *ToolCall) begin(ctx context.Context, args json.RawMessage, opts *CallOptions, find func() (*Client, string, error)) {
-	if opts == nil {
-		opts = &noOptions
-	}
+// begin finds the tool, by its client and name, and starts the call with the options that are found.
+func (t *ToolCall) begin(ctx context.Context, args json.RawMessage, find func() (*Client, string, *CallOptions, error)) {
 	var c *Client
+	var opts *CallOptions
 	var name string
 	var output *schema.Schema
 	_, err := actors.Guard(func() (_ struct{}, err error) {
 		task := false
-		if c, name, err = find(); err == nil {
+		if c, name, opts, err = find(); err == nil {
+			opts = cmp.Or(opts, &noOptions)
 			output, task, err = c.tools.prepareTool(ctx, &t.req, name, args, opts)
 		}
 		if task {

@@ -89,17 +89,26 @@ func lentTo(t *asks.Call, w *pool.Turn, then func(error)) func(*pool.Instance, e
 	}
 }
 
-// before has the options hear that the request is about to be written.
+// before has the options hear that the request is about to be written, unless its tool has changed. The tool
+// is looked at last: what the options do before may take long.
 func (o *CallOptions) before() func(proceed func(error)) {
-	if o == nil || o.OnSend == nil {
+	if o == nil || o.OnSend == nil && o.unchanged == nil {
 		return nil
 	}
 	return func(proceed func(error)) {
-		o.OnSend(func(err error) {
+		written := func(err error) {
+			if err == nil && o.unchanged != nil {
+				err = o.unchanged()
+			}
 			if err != nil {
 				err = &notSentError{err}
 			}
 			proceed(err)
-		})
+		}
+		if o.OnSend == nil {
+			written(nil)
+			return
+		}
+		o.OnSend(written)
 	}
 }

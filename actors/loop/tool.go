@@ -36,6 +36,7 @@ type Tool struct {
 	Server string // its configured name; empty for a function of the program
 	Origin string // where the server is, such as its command
 	Hash   string // of the whole definition
+	Pin    string // what the host of its server knows the definition by, which a call is bound to; empty for a function of the program
 	Source string // which server of that name it is: a hash of how it is defined; may be empty
 
 	// The grounds of a gate. ReadOnly is the server's own annotation, and worth nothing

@@ -136,7 +136,7 @@ func toolOf(ctx context.Context, host *mcpclient.Host, t *mcpclient.Tool) (*admi
 	switch {
 	case err != nil:
 		return nil, err
-	case pinned == t.Hash:
+	case mcpclient.ToolIs(pinned, &t.Tool):
 		out.Pin = admin.PinSame
 	case pinned != "":
 		out.Pin = admin.PinChanged

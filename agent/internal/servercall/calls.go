@@ -95,8 +95,8 @@ func (c Calls) options(todo *loop.Call, safe bool) (opts *mcpclient.CallOptions,
 		sampler, over = c.Sampling.For(todo)
 	}
 	return &mcpclient.CallOptions{
-		Meta: mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},
-		Safe: safe, Human: &serverask.Human{Call: todo}, Sampler: sampler, Roots: c.Roots,
+		Meta:       mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},
+		Definition: todo.Tool().Pin, Safe: safe, Human: &serverask.Human{Call: todo}, Sampler: sampler, Roots: c.Roots,
 		Progress: func(p mcpclient.Progress) {
 			total := 0.0
 			if p.Total != nil {

@@ -79,10 +79,9 @@ func approveChanged(ctx context.Context, e *env.Env, pins mcpclient.PinStore, se
 			return err
 		case !ok:
 			continue
-		case hash == "":
-			return fmt.Errorf("the tool %s of %s has a definition that is no sound JSON", t.Name, server)
 		}
-		if known++; pinned == hash {
+		known++
+		if mcpclient.ToolIs(pinned, t) {
 			continue
 		}
 		changed++

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 )
 
 // maxSeen bounds the definitions that are kept.
@@ -44,12 +45,14 @@ func New(s Store) *Pins {
 	return p
 }
 
-// Check reports whether the tool may be called as it is now. The first call pins it. Of a
-// tool that has changed, several calls ask but once: accept is called with the hash that is
-// pinned, and its definition if that is known, and its error refuses.
-func (p *Pins) Check(ctx context.Context, key Key, now string, tool *mcp.Tool, accept func(hash string, before *mcp.Tool) error) error {
+// Check reports whether the tool may be called as it is now. The first call pins it, and a pin of an earlier
+// rule that it still fits is renewed. Decided is the hash of the definition that the call was decided for,
+// "" for one that was not. Of a tool that has changed, several calls ask but once: accept is called with the
+// hash that is pinned, or decided, and its definition if that is known, and its error refuses.
+func (p *Pins) Check(ctx context.Context, key Key, decided, now string, tool *mcp.Tool, accept func(hash string, before *mcp.Tool) error) error {
+	other := decided != "" && decided != now
 	hash, ok, err := p.pin(ctx, key)
-	if err == nil && ok && hash == now { // nearly always
+	if err == nil && ok && hash == now && !other { // nearly always
 		p.keep(key, now, tool)
 		return nil
 	}
@@ -64,8 +67,12 @@ func (p *Pins) Check(ctx context.Context, key Key, now string, tool *mcp.Tool, a
 	if hash, ok, err = p.pin(ctx, key); err != nil { // another call may have settled it
 		return err
 	}
-	if ok && hash != now {
-		if err := accept(hash, p.known(key, hash)); err != nil {
+	was := hash
+	if !ok || catalogue.Is(hash, tool) {
+		was = decided
+	}
+	if ok && !catalogue.Is(hash, tool) || other {
+		if err := accept(was, p.known(key, was)); err != nil {
 			return err
 		}
 	}
