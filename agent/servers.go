@@ -1,13 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/agent/internal/sampler"
 	"github.com/troupe-dev/troupe/agent/internal/servercall"
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/consent"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
@@ -95,15 +96,12 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 
 // trust takes over the trust that the user gave a server with its approval (SECA-40).
 func trust(ctx context.Context, approvals store.Approvals, s *mcpclient.Server) error {
-	if s.File == "" || s.Hash == "" || s.Trusted {
+	if s.Trusted {
 		return nil
 	}
-	a, ok, err := approvals.Approved(ctx, s.File, s.Name, s.Hash)
-	if err != nil {
-		return fmt.Errorf("looking for the approval of %s: %w", s.Name, err)
-	}
+	a, ok, err := consent.Of(ctx, approvals, s)
 	s.Trusted = ok && a.Trusted
-	return nil
+	return err
 }
 
 // consented refuses a server of a file without consent (SECA-45). A server
@@ -112,12 +110,8 @@ func consented(ctx context.Context, approvals store.Approvals, ask func(context.
 	if s.File == "" {
 		return nil
 	}
-	if s.Hash != "" {
-		if _, ok, err := approvals.Approved(ctx, s.File, s.Name, s.Hash); err != nil {
-			return fmt.Errorf("looking for its approval: %w", err)
-		} else if ok {
-			return nil
-		}
+	if _, ok, err := consent.Of(ctx, approvals, s); err != nil || ok {
+		return err
 	}
 	if ask == nil {
 		return errNoConsent
@@ -239,7 +233,7 @@ func (s *servers) source(name string) string {
 	for i := range s.all {
 		if srv := &s.all[i]; srv.Name == name {
 			if srv.Hash != "" {
-				return srv.File + " " + srv.Hash
+				return srv.File + " " + cmp.Or(srv.EarlierHash, srv.Hash) // what else its own consent is bound to is not a tool's
 			}
 			return pinSource(srv)
 		}
@@ -251,10 +245,7 @@ func (s *servers) source(name string) string {
 func (s *servers) origin(name string) string {
 	for i := range s.all {
 		if srv := &s.all[i]; srv.Name == name {
-			if u, err := url.Parse(srv.URL); srv.URL != "" && err == nil {
-				return u.Scheme + "://" + u.Host
-			}
-			return clip.Text(srv.Command, servercall.MaxReason)
+			return clip.Text(cmp.Or(srv.Origin(), srv.Command), servercall.MaxReason)
 		}
 	}
 	return ""

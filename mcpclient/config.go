@@ -33,7 +33,7 @@ func configured(c *hostconfig.Server) Server {
 	s := Server{
 		Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout, Instances: c.Instances, HeldInstances: c.HeldInstances, NoAsk: c.NoAsk,
-		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, Err: c.Err,
+		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, EarlierHash: c.EarlierHash, Err: c.Err, reach: c.Reach,
 		MaxMessage: c.MaxMessage, NoInstructions: c.NoInstructions, Warnings: c.Warnings,
 	}
 	switch c.Type {
@@ -48,11 +48,6 @@ func configured(c *hostconfig.Server) Server {
 		Grant: OAuthGrant(a.Grant), KeyID: a.KeyID, Resource: a.Resource, NoResource: a.NoResource,
 		MetadataURL: a.MetadataURL, ClientMetadataURL: a.ClientMetadataURL, RedirectURI: a.RedirectURI, AuthMethod: a.AuthMethod,
 		IdentityProvider: IdentityProvider(a.IdentityProvider),
-	}
-	for _, line := range []string{c.HeadersHelper, a.AssertionCommand} {
-		if line != "" {
-			s.runs = append(s.runs, line)
-		}
 	}
 	if a.AssertionCommand != "" && s.Err == nil {
 		if s.OAuth.Assertion, s.Err = pipe.Assertion(a.AssertionCommand, filepath.Dir(c.File)); s.Err != nil {

@@ -93,7 +93,16 @@ func TestLoadConfigOAuth(t *testing.T) {
 		t.Errorf("a command that fails: got %v", err)
 	}
 	for i, want := range []string{"echo jwt", "helper|ls /nowhere/at/all", "", "'", "a 'b c'"} {
-		if got := strings.Join(all[i].Runs(), "|"); got != want {
+		var runs []string
+		for _, part := range all[i].Reach(true) {
+			if line, ok := strings.CutPrefix(part, "runs on this computer: "); ok {
+				runs = append(runs, line)
+			}
+		}
+		if all[i].Command != "" {
+			runs = append(runs, all[i].Reach(true)[0])
+		}
+		if got := strings.Join(runs, "|"); got != want || all[i].RunsHere() != (want != "") {
 			t.Errorf("%s runs %q, want %q", all[i].Name, got, want)
 		}
 	}

@@ -77,17 +77,13 @@ func (e *ServerError) Unwrap() error { return e.Err }
 // file.
 type NotApprovedError struct {
 	Server, File string
-	CommandLine  string // "" for a URL
-	URL          string
-	Err          error // what the consent said; nil if it was not asked for
+	Reach        []string // what it would run or contact, and with what: see [Server.Reach]
+	Err          error    // what the consent said; nil if it was not asked for
 }
 
 func (e *NotApprovedError) Error() string {
-	what := "run: " + e.CommandLine
-	if e.URL != "" {
-		what = "contact: " + e.URL
-	}
-	text := fmt.Sprintf("server %s of %s is not approved; it would %s; approve it with: troupe mcp approve %s", e.Server, e.File, what, e.Server)
+	text := fmt.Sprintf("server %s of %s is not approved; it would run or contact: %s; approve it with: troupe mcp approve %s",
+		e.Server, e.File, strings.Join(e.Reach, "; "), e.Server)
 	if e.Err != nil {
 		text += " (" + e.Err.Error() + ")"
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/hostconfig"
@@ -57,7 +58,7 @@ type Server struct {
 	Transport string
 
 	Connect Connector // a server in this process
-	runs    []string  // command lines of a server at a URL; see Runs
+	reach   *hostconfig.Reach // of a server of a file, before its variables were expanded
 	stream  func(context.Context) (io.ReadWriteCloser, error)
 
 	// Protocol is auto, legacy, modern, or one revision's date. "" is auto.
@@ -108,8 +109,9 @@ type Server struct {
 	// which is consent to start the command; otherwise it takes a recorded one.
 	File string
 	// Hash identifies the definition, for consent: another hash is asked again.
-	// Empty is computed.
-	Hash string
+	// Empty is computed. EarlierHash is Hash by the rule of an earlier version: consent that was recorded
+	// for it still counts. Empty is none.
+	Hash, EarlierHash string
 	// NoInstructions keeps what the server says of itself from models: see
 	// [Info].Instructions.
 	NoInstructions bool
@@ -146,18 +148,48 @@ func Stream(name string, dial func(ctx context.Context) (io.ReadWriteCloser, err
 	return Server{Name: name, stream: dial}
 }
 
-// CommandLine returns the command as a person would type it, for consent.
-func (s *Server) CommandLine() string {
-	return shellwords.Join(append([]string{s.Command}, s.Args...))
+// Reach says for consent, in parts, all of the definition that is started, contacted or sent: first the command line
+// or the URL, then "label: value", such as "env: PATH=/usr/bin". Variables of a file are not expanded. Literal
+// values of the environment, of headers and of secrets are hidden where mask is set, as for a file of the user's
+// own, but for variables that change what runs. Whoever shows it spells out hidden characters. It is nil for a
+// server in this process and for a stream.
+func (s *Server) Reach(mask bool) []string {
+	if s.Command == "" && s.URL == "" {
+		return nil
+	}
+	return s.written().Text(mask)
 }
 
-// Runs returns the command lines that are run for a server, for consent: its own, or those that
-// its definition has to be authorized at a URL (headersHelper, oauth.assertionCommand).
-func (s *Server) Runs() []string {
-	if s.Command != "" {
-		return []string{s.CommandLine()}
+// written is the definition with its variables as they stand in its file.
+func (s *Server) written() *hostconfig.Reach {
+	if s.reach != nil {
+		return s.reach
 	}
-	return slices.Clone(s.runs)
+	o := &s.OAuth
+	return &hostconfig.Reach{
+		Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+		Authorization: hostconfig.Authorization{
+			Issuer: o.Issuer, MetadataURL: o.MetadataURL, ClientID: o.ClientID, ClientSecret: o.ClientSecret, ClientMetadataURL: o.ClientMetadataURL,
+			RedirectURI: o.RedirectURI, AuthMethod: o.AuthMethod, Scopes: o.Scopes, Grant: string(o.Grant), KeyID: o.KeyID,
+			Resource: o.Resource, NoResource: o.NoResource, IdentityProvider: o.IdentityProvider,
+		},
+	}
+}
+
+// CommandLine returns the command as a person would type it. Variables of a file are not expanded.
+func (s *Server) CommandLine() string {
+	w := s.written()
+	return shellwords.Join(append([]string{w.Command}, w.Args...))
+}
+
+// Address returns URL as it is shown. Variables of a file are not expanded: they may be secret.
+func (s *Server) Address() string { return s.written().URL }
+
+// RunsHere reports whether a program is started on this computer: the server itself, or one that a server at a URL
+// needs to be authorized (headersHelper, oauth.assertionCommand).
+func (s *Server) RunsHere() bool {
+	w := s.written()
+	return w.Command != "" || w.HeadersHelper != "" || w.Authorization.AssertionCommand != ""
 }
 
 // hash identifies what would be run, and how.
@@ -225,9 +257,20 @@ func (s *Server) origin() string {
 	case s.stream != nil:
 		return "a byte stream"
 	}
-	u, err := url.Parse(s.URL)
+	return s.Origin()
+}
+
+// Origin returns the scheme and the host of [Server.Address], or the path of its socket, for people: without a query
+// where variables stand in it. It is empty without a URL.
+func (s *Server) Origin() string {
+	address := s.Address()
+	if strings.Contains(address, "$") {
+		address, _, _ = strings.Cut(address, "?")
+		return address
+	}
+	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" {
-		return s.URL
+		return address
 	}
 	if u.Host == "" { // a socket
 		return u.Scheme + "://" + u.Path

@@ -82,9 +82,11 @@ type Server struct {
 
 	File string // absolute path of the configuration
 	Line int    // of the name in it, from 1
-	// Hash identifies the command or address, before expansion:
-	// approvals are for a file, a name and a hash.
-	Hash string
+	// Reach is what the definition starts, contacts and sends, before expansion.
+	Reach *Reach
+	// Hash is that of Reach: approvals are for a file, a name and a hash. EarlierHash is by the rule of
+	// older versions, the same for most definitions.
+	Hash, EarlierHash string
 	// Err says why this server cannot be used; one or more [*ConfigError].
 	Err error
 }

@@ -28,6 +28,9 @@ type Authorization struct {
 	NoResource             bool
 }
 
+// noResource is the resource of tokens that are not bound to one.
+const noResource = "none"
+
 // oauthKeys are the keys of oauth, those of other hosts among them.
 var oauthKeys = []field{
 	{keys: []string{"clientId", "client_id", "CLIENT_ID"}, read: textOf(func(e *entry) *string { return &e.Authorization.ClientID })},
@@ -157,7 +160,7 @@ func (e *entry) expandOAuth() {
 	e.expandText("oauth", "oauth.clientMetadataUrl", &a.ClientMetadataURL)
 	e.expandText("oauth", "oauth.redirectUri", &a.RedirectURI)
 	e.expandText("oauth", "oauth.resource", &a.Resource)
-	if a.Resource == "none" {
+	if a.Resource == noResource {
 		a.Resource, a.NoResource = "", true
 	}
 	if a.PrivateKeyFile != "" {

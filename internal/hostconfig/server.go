@@ -97,16 +97,16 @@ func (r *reader) server(m *hujson.ObjectMember) Server {
 		e.complete(m)
 	}
 	e.Disabled = e.Disabled || e.deselected(e.Name)
-	e.Hash = hash(&e.Server)
+	e.Reach = reachOf(&e.Server)
 	switch {
-	case len(e.faults) > 0:
 	case e.opts.Raw:
-		if e.URL != "" && !strings.Contains(e.URL, "$") {
+		if len(e.faults) == 0 && e.URL != "" && !strings.Contains(e.URL, "$") {
 			e.checkURL()
 		}
-	case !e.Disabled:
+	case len(e.faults) == 0:
 		e.expand()
 	}
+	e.Hash, e.EarlierHash = e.Reach.hash(), e.Reach.earlierHash()
 	e.Err = errors.Join(e.faults...)
 	if len(e.faults) == 1 {
 		e.Err = e.faults[0]
@@ -368,8 +368,19 @@ func (e *entry) complete(m *hujson.ObjectMember) {
 	}
 }
 
-// expand replaces the variables in every field that may have them.
+// expand replaces the variables in every field that may have them. Of a disabled server only the file of its
+// environment is looked at, for its approval.
 func (e *entry) expand() {
+	vars, err := e.envFile()
+	if e.EnvFile != "" {
+		e.Reach.sets(vars)
+	}
+	if e.Disabled {
+		return
+	}
+	if err != nil {
+		e.fail(e.at("envFile", ""), "envFile", "%w", err)
+	}
 	e.expandText("command", "command", &e.Command)
 	for i := range e.Args {
 		e.expandText("args", fmt.Sprintf("args[%d]", i), &e.Args[i])
@@ -390,15 +401,15 @@ func (e *entry) expand() {
 	e.expandOAuth()
 	e.expandText("url", "url", &e.URL)
 	e.expandText("cwd", "cwd", &e.Dir)
-	e.expandText("envFile", "envFile", &e.EnvFile)
 	if len(e.faults) > 0 {
 		return
 	}
-	e.settle()
+	e.settle(vars)
 }
 
-// settle makes paths absolute and checks the expanded texts.
-func (e *entry) settle() {
+// settle makes paths absolute, adds the variables of a file that the entry does not set itself, and checks the
+// expanded texts.
+func (e *entry) settle(vars map[string]string) {
 	if e.Type == TypeStdio {
 		if e.Dir = e.absolute(e.Dir); strings.TrimSpace(e.Command) == "" {
 			e.fail(e.at("command", ""), "command", "is empty once its variables are expanded")
@@ -407,9 +418,34 @@ func (e *entry) settle() {
 	if e.URL != "" || e.given["url"] != nil {
 		e.checkURL()
 	}
-	if e.EnvFile != "" {
-		e.EnvFile = e.absolute(e.EnvFile)
-		e.readEnvFile()
+	if e.Env == nil && vars != nil {
+		e.Env = make(map[string]*string, len(vars))
+	}
+	for name, value := range vars {
+		if _, set := e.Env[name]; !set {
+			e.Env[name] = &value
+		}
+	}
+	e.checkPath()
+}
+
+// checkPath refuses a PATH that finds programs by where the server runs, which is the folder of a project as a rule:
+// what is shown as npx would run a file of the project.
+func (e *entry) checkPath() {
+	for name, value := range e.Env {
+		if value == nil || !strings.EqualFold(name, "PATH") {
+			continue
+		}
+		elements := filepath.SplitList(*value)
+		if *value == "" {
+			elements = []string{""}
+		}
+		for i, element := range elements {
+			if !filepath.IsAbs(element) {
+				e.fail(e.at("env", name), "env."+name, "its element %d, %q, is not an absolute path: programs would be looked for in the folder "+
+					"that the server runs in; write it in full, as in ${workspaceFolder}/bin, or leave it out", i+1, clip.Text(element, maxShown))
+			}
+		}
 	}
 }
 
@@ -476,43 +512,36 @@ func (e *entry) expandText(field, shown string, s *string) {
 	*s = expanded
 }
 
-// readEnvFile adds the variables of the file that the entry does not set itself.
-func (e *entry) readEnvFile() {
-	info, err := os.Stat(e.EnvFile)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", e.EnvFile) // a pipe could keep us waiting
+// envFile reads the file of the server's environment; nil without one. It sets EnvFile to its absolute path.
+func (e *entry) envFile() (map[string]string, error) {
+	if e.EnvFile == "" {
+		return nil, nil
 	}
+	path, err := e.expandString(e.EnvFile)
 	if err != nil {
-		e.fail(e.at("envFile", ""), "envFile", "%w", err)
-		return
+		return nil, err
+	}
+	e.EnvFile = e.absolute(path)
+	if info, err := os.Stat(e.EnvFile); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", e.EnvFile) // a pipe could keep us waiting
 	}
 	f, err := os.Open(e.EnvFile)
 	if err != nil {
-		e.fail(e.at("envFile", ""), "envFile", "%w", err)
-		return
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
-	if err == nil && len(data) > maxEnvFile {
-		err = fmt.Errorf("%s is larger than %d bytes", e.EnvFile, maxEnvFile)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxEnvFile:
+		return nil, fmt.Errorf("%s is larger than %d bytes", e.EnvFile, maxEnvFile)
 	}
-	var vars map[string]string
-	if err == nil {
-		vars, err = parseDotenv(string(data))
-		if err != nil {
-			err = fmt.Errorf("%s: %w", e.EnvFile, err)
-		}
-	}
+	vars, err := parseDotenv(string(data))
 	if err != nil {
-		e.fail(e.at("envFile", ""), "envFile", "%w", err)
-		return
+		return nil, fmt.Errorf("%s: %w", e.EnvFile, err)
 	}
-	if e.Env == nil {
-		e.Env = make(map[string]*string, len(vars))
-	}
-	for k, v := range vars {
-		if _, set := e.Env[k]; !set {
-			e.Env[k] = &v
-		}
-	}
+	return vars, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,7 +162,7 @@ func approveAdded(ctx context.Context, e *env.Env, s store.Approvals, path, name
 	if err := s.Approve(ctx, setup.ApprovalOf(def, trust)); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stdout, "added %s to %s: %s\n", env.Plain(name), path, env.Plain(setup.Reach(def)))
+	fmt.Fprintf(e.Stdout, "added %s to %s: %s\n", env.Plain(name), path, setup.ReachLines(def))
 	if def.Err != nil {
 		e.Note("it cannot be used yet: %s", env.PlainLines(def.Err.Error()))
 	}
@@ -218,7 +217,7 @@ func getCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get SERVER",
 		Short:   "Show how a server is configured; nothing is started",
-		Long:    "Show how a server is configured, and where; nothing is started. Values of the environment and of headers that stand in the file themselves are masked.",
+		Long:    "Show how a server is configured, and where; nothing is started. Secrets that stand in your own file are masked; what stands in a project's file is not. Variables are shown by name.",
 		Example: "  troupe mcp get filesystem\n  troupe mcp get github --json --show-secrets",
 		Args:    env.OneArg("the name of a server"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
@@ -268,7 +267,9 @@ func showServer(ctx context.Context, f *setup.ServerFlags, s store.Approvals, de
 		}
 		shown.Line = r.Line
 		shown.Definition = r.Definition()
-		if !secrets {
+		if mine := setup.Own(def); secrets && mine {
+			shown.Reach = def.Reach(false)
+		} else if mine {
 			mask(shown.Definition.Env)
 			mask(shown.Definition.Headers)
 		}
@@ -297,19 +298,17 @@ func printServer(e *env.Env, s *shownServer) error {
 		add("file", fmt.Sprintf("%s:%d", s.File, s.Line))
 	}
 	add("type", d.Type)
-	if d.Command != "" {
-		add("command", (&mcpclient.Server{Command: d.Command, Args: d.Args}).CommandLine())
+	for i, part := range s.Reach {
+		label, text, _ := strings.Cut(part, ": ")
+		switch {
+		case i > 0:
+		case s.URL != "":
+			label, text = "url", part
+		default:
+			label, text = "command", part
+		}
+		add(label, text)
 	}
-	add("url", d.URL)
-	add("cwd", d.Dir)
-	add("env file", d.EnvFile)
-	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
-		add("env", name+"="+d.Env[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
-		add("header", name+": "+d.Headers[name])
-	}
-	add("headers helper", d.HeadersHelper)
 	add("timeout", d.Timeout)
 	if d.Tools != nil {
 		add("only tools", strings.Join(d.Tools.Allow, ", "))

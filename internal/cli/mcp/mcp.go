@@ -69,7 +69,7 @@ func lsCommand(e *env.Env) *cobra.Command {
 				if c.Trusted {
 					trusted = "yes"
 				}
-				return []string{c.Name, c.Status, trusted, c.Login.String(), cmp.Or(c.Error, c.Command+c.URL)}
+				return []string{c.Name, c.Status, trusted, c.Login.String(), cmp.Or(c.Error, strings.Join(c.Reach, "; "))}
 			})
 		}),
 	}
@@ -277,6 +277,6 @@ func approve(ctx context.Context, e *env.Env, s store.Approvals, def *mcpclient.
 	if err := s.Approve(ctx, setup.ApprovalOf(def, trust)); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stdout, "approved %s: %s\n", env.Plain(def.Name), env.Plain(setup.Reach(def)))
+	fmt.Fprintf(e.Stdout, "approved %s: %s\n", env.Plain(def.Name), setup.ReachLines(def))
 	return nil
 }

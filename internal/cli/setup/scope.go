@@ -49,9 +49,9 @@ func defaultFiles(e *env.Env) ([]string, error) {
 	return files, nil
 }
 
-// own reports whether a definition is in the user's own file: what stands there the
+// Own reports whether a definition is in the user's own file: what stands there the
 // user has put there, which is consent.
-func own(s *mcpclient.Server) bool { return s.File != "" && s.File == UserFile() }
+func Own(s *mcpclient.Server) bool { return s.File != "" && s.File == UserFile() }
 
 // ScopeFlags choose the file that a command writes.
 type ScopeFlags struct {

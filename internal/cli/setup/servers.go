@@ -35,23 +35,21 @@ func Hints(t *mcp.Tool) string {
 	return "writes"
 }
 
-// Reach is what is started or contacted, as it is shown for consent.
-func Reach(s *mcpclient.Server) string {
-	if s.URL == "" {
-		return s.CommandLine()
+// Reach is all that is started, contacted or sent, in one line, as it is shown for consent. What stands in the user's
+// own file is hidden where it may be secret.
+func Reach(s *mcpclient.Server) string { return strings.Join(reachOf(s), "; ") }
+
+// ReachLines is [Reach] in a line for each part, safe to print.
+func ReachLines(s *mcpclient.Server) string {
+	lines := reachOf(s)
+	for i := range lines {
+		lines[i] = env.Plain(lines[i])
 	}
-	text := s.URL
-	for _, line := range s.Runs() {
-		text += "; runs on this computer: " + line
-	}
-	if s.OAuth.MetadataURL != "" {
-		text += "; logs in by what this says: " + s.OAuth.MetadataURL
-	}
-	if s.OAuth.NoResource {
-		text += "; its tokens are not bound to it"
-	}
-	return text
+	return strings.Join(lines, "\n  ")
 }
+
+// reachOf hides nothing of a file that may be in a repository.
+func reachOf(s *mcpclient.Server) []string { return s.Reach(s.File == "" || Own(s)) }
 
 // ServerFlags choose the MCP servers of a command.
 type ServerFlags struct {
@@ -87,7 +85,7 @@ var errNotNamed = errors.New("it was not approved, and the command line does not
 // consent is the [agent.Options].Consent of the flags.
 func (f *ServerFlags) consent(_ context.Context, s mcpclient.Server) error {
 	switch {
-	case f.named(), own(&s), f.recalled.files && f.recalled.knows(&s):
+	case f.named(), Own(&s), f.recalled.files && f.recalled.knows(&s):
 		return nil
 	case f.recalled.files:
 		return errOtherNow

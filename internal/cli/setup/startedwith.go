@@ -318,7 +318,7 @@ type recalledServers struct {
 func (r *recalledServers) knows(def *mcpclient.Server) bool {
 	hash := definitionOf(def)
 	return hash != "" && slices.ContainsFunc(r.all, func(s startedServer) bool {
-		return s.File == def.File && s.Name == def.Name && s.Hash == hash
+		return s.File == def.File && s.Name == def.Name && (s.Hash == hash || s.Hash == def.EarlierHash) // as an earlier version recorded it
 	})
 }
 
