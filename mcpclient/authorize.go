@@ -40,8 +40,12 @@ type OAuth struct {
 	// Off leaves the server alone: a refusal is an error.
 	Off bool
 	// Issuer is the authorization server to use, of those that the server names. Empty is the
-	// first.
-	Issuer string
+	// first. Where no person sees it, by a Grant, what the program proves itself by goes to no
+	// authorization server that only the server names: to Issuer, to the one of MetadataURL, to one
+	// at the origin of the server's URL, or to one that it was shown before. AnyIssuer is for programs
+	// that trust the server to name one.
+	Issuer    string
+	AnyIssuer bool
 	// ClientID and ClientSecret were given by the authorization server, and the secret goes to
 	// Issuer only. Empty registers the program.
 	ClientID, ClientSecret string

@@ -157,7 +157,7 @@ func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credent
 	}
 	idp := cfg.IdentityProvider
 	key := fmt.Sprintf("%q", []any{
-		at, cfg.Off, cfg.Issuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.Grant, cfg.PrivateKey, cfg.KeyID, cfg.NoResource,
+		at, cfg.Off, cfg.Issuer, cfg.AnyIssuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.Grant, cfg.PrivateKey, cfg.KeyID, cfg.NoResource,
 		cfg.Resource, cfg.MetadataURL, cfg.ClientMetadataURL, cfg.RedirectURI, cfg.AuthMethod,
 		idp.Issuer, idp.ClientID, idp.ClientSecret,
 	})

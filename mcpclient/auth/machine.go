@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -14,6 +16,10 @@ import (
 func (l *login) withoutPerson(ctx context.Context, server *oauth.Server) (*tokens, error) {
 	if l.cfg.ClientID == "" {
 		return nil, fmt.Errorf("the grant %s needs oauth.clientId: register the program at %s", l.cfg.Grant, server.Issuer)
+	}
+	if !l.mayShow(server.Issuer) {
+		return nil, fmt.Errorf("only the server says that the program is to prove itself to %s: name it in oauth.issuer if the secret of the client %.100q may go there",
+			sanitize.Line(server.Issuer, 200), l.cfg.ClientID)
 	}
 	var err error
 	if l.client, err = l.configured(server, l.place.Issuer); err != nil {
@@ -32,6 +38,16 @@ func (l *login) withoutPerson(ctx context.Context, server *oauth.Server) (*token
 		return nil, err
 	}
 	return l.keep(ctx, got, scopes)
+}
+
+// mayShow reports whether what the program proves itself by may go to an issuer that no person sees.
+func (l *login) mayShow(issuer string) bool {
+	if l.cfg.AnyIssuer || l.cfg.MetadataURL != "" || issuer == l.cfg.Issuer || issuer == l.place.Issuer {
+		return true
+	}
+	of, err := url.Parse(issuer)
+	at, bad := url.Parse(l.url)
+	return err == nil && bad == nil && of.Scheme == at.Scheme && of.Host == at.Host
 }
 
 // grant is what the program has to show.

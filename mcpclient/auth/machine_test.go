@@ -41,6 +41,47 @@ func TestClientCredentials(t *testing.T) {
 	})
 }
 
+// SECA-19, SECA-22: what a program proves itself by goes to no authorization server that only the MCP server names,
+// as no person sees that; where it was named, or was used before, it does.
+func TestSecretForUnseenIssuer(t *testing.T) {
+	const elsewhere = "https://as.example"
+	tests := []struct {
+		name string
+		cfg  mcpclient.OAuth
+		good bool
+	}{
+		{"named by the server alone", mcpclient.OAuth{}, false},
+		{"named", mcpclient.OAuth{Issuer: elsewhere + "/as1"}, true},
+		{"described where the definition says", mcpclient.OAuth{MetadataURL: elsewhere + "/.well-known/oauth-authorization-server/as1"}, true},
+		{"trusted to name one", mcpclient.OAuth{AnyIssuer: true}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, k *kit) {
+				k.secret, k.single, k.elsewhere = "client-secret", true, elsewhere
+				k.serverAS = map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_basic"}}
+				k.cfg = tt.cfg
+				k.cfg.Grant, k.cfg.ClientID, k.cfg.ClientSecret = mcpclient.GrantClient, "machine", k.secret
+				err := k.call(k.credential(), "t")
+				if (err == nil) != tt.good || err != nil && !strings.Contains(err.Error(), "name it in oauth.issuer") {
+					t.Errorf("got %v", err)
+				}
+				if shown := len(k.seen) > 0; shown != tt.good {
+					t.Errorf("shown to the issuer: %v", k.seen)
+				}
+				if !tt.good {
+					return
+				}
+				k.cfg.Issuer, k.cfg.MetadataURL, k.cfg.AnyIssuer = "", tt.cfg.MetadataURL, false
+				if p := k.another(k.inBubble); tt.cfg.MetadataURL == "" {
+					p.cfg = k.cfg
+					k.good(p.call(p.credential(), "t"))
+				}
+			})
+		})
+	}
+}
+
 // Two entries for one server with different grants are two accounts: neither shows the token of
 // the other, in one process or after one another (AUTH-32).
 func TestGrantsAreApart(t *testing.T) {

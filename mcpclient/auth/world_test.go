@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -34,6 +35,7 @@ type world struct {
 	seen              []string // all that a form or a header has shown to an authorization server, by issuer
 	verifiers, states []string // that the client has made
 
+	elsewhere  string                // the origin of the issuers, if not base
 	issuers    []string              // that the resource metadata names; nil is no resource metadata
 	resource   string                // that it is about, if not the server
 	serverAS   map[string]any        // changes of the metadata of authorization servers
@@ -179,7 +181,7 @@ func (w *world) protected(out http.ResponseWriter) {
 	}
 	var issuers []string
 	for _, path := range w.issuers {
-		issuers = append(issuers, w.base+path)
+		issuers = append(issuers, cmp.Or(w.elsewhere, w.base)+path)
 	}
 	resource := w.resource
 	if resource == "" {
@@ -195,7 +197,7 @@ func (w *world) metadata(out http.ResponseWriter, issuer string) {
 		out.WriteHeader(http.StatusNotFound)
 		return
 	}
-	at := w.base + issuer
+	at := cmp.Or(w.elsewhere, w.base) + issuer
 	m := map[string]any{
 		"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "registration_endpoint": at + "/register",
 		"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,

@@ -68,7 +68,7 @@ func oauthOf(name string, detail json.RawMessage) (o mcpclient.OAuth, err error)
 			return o, fmt.Errorf("reading the context: %w", err)
 		}
 	}
-	o = mcpclient.OAuth{
+	o = mcpclient.OAuth{AnyIssuer: true,
 		ClientID: context.ClientID, ClientSecret: context.ClientSecret, Issuer: context.Issuer, PrivateKey: context.PrivateKey,
 		IdentityProvider: mcpclient.IdentityProvider{Issuer: context.IDPIssuer, ClientID: context.IDPClientID},
 	}
