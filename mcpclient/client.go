@@ -160,7 +160,7 @@ func (c *Client) failed(method string, err error) error {
 	if errors.Is(err, call.ErrClosed) {
 		err = fmt.Errorf("%s: %w", method, ErrClosed)
 	}
-	return &ServerError{Server: c.server.Name, Method: method, Err: public(err)}
+	return &ServerError{Server: c.server.Name, Method: method, Err: c.server.RedactError(public(err))}
 }
 
 // principal says for whom the client acts now.

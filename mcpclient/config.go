@@ -33,7 +33,7 @@ func configured(c *hostconfig.Server) Server {
 	s := Server{
 		Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout, Instances: c.Instances, HeldInstances: c.HeldInstances, NoAsk: c.NoAsk,
-		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, EarlierHash: c.EarlierHash, Err: c.Err, reach: c.Reach,
+		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, EarlierHash: c.EarlierHash, Err: c.Err, reach: c.Reach, inURL: c.InURL,
 		MaxMessage: c.MaxMessage, NoInstructions: c.NoInstructions, Warnings: c.Warnings,
 	}
 	switch c.Type {

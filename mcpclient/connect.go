@@ -75,7 +75,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	if c.log == nil {
 		c.log = c.sys.Log()
 	}
-	c.log = c.log.With("server", server.Name)
+	c.log = redactedLog(c.log, c.server).With("server", server.Name)
 	if c.opts.main != nil {
 		c.log = c.log.With("instance", c.opts.number)
 	}
@@ -123,7 +123,8 @@ func (c dialing) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 		return nil, conn.Permanent(err)
 	}
 	if c.server.URL != "" {
-		return c.web.Dial(ctx, sink)
+		link, err := c.web.Dial(ctx, sink)
+		return link, c.server.RedactError(err)
 	}
 	proc, err := c.opts.start(c.server)
 	if err != nil {
@@ -180,7 +181,7 @@ func (c dialing) negotiate(ctx context.Context, s *conn.Session) error {
 	if c.web != nil {
 		n.Web, n.Fallback = c.web, c.server.Transport == "" || c.server.Transport == TransportAuto
 	}
-	return n.Negotiate(ctx, s)
+	return c.server.RedactError(n.Negotiate(ctx, s)) // a web server says what it was asked for
 }
 
 // agreed keeps the outcome of a negotiation.

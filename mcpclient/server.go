@@ -57,8 +57,9 @@ type Server struct {
 	// Transport pins how a URL is spoken to: auto, http or sse. "" is auto.
 	Transport string
 
-	Connect Connector // a server in this process
+	Connect Connector         // a server in this process
 	reach   *hostconfig.Reach // of a server of a file, before its variables were expanded
+	inURL   map[string]string // likewise, the values in URL by the variables that they are of
 	stream  func(context.Context) (io.ReadWriteCloser, error)
 
 	// Protocol is auto, legacy, modern, or one revision's date. "" is auto.

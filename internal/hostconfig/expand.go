@@ -34,7 +34,7 @@ func (r *reader) expandString(s string) (string, error) {
 		}
 		b.WriteString(s[:i])
 		s = s[i:]
-		var value string
+		var value, written string // written stands for value
 		var err error
 		switch name := bare.FindString(s); {
 		case strings.HasPrefix(s, "${"):
@@ -43,15 +43,18 @@ func (r *reader) expandString(s string) (string, error) {
 				return "", fmt.Errorf("%q has no closing brace", clip.Text(s, maxShown))
 			}
 			value, err = r.value(s[2:end])
-			s = s[end+1:]
+			written, s = s[:end+1], s[end+1:]
 		case r.gemini && name != "":
 			value, err = r.environment(name[1:], "", false)
-			s = s[len(name):]
+			written, s = name, s[len(name):]
 		default:
-			value, s = "$", s[1:]
+			value, written, s = "$", "$", s[1:]
 		}
 		if err != nil {
 			return "", err
+		}
+		if r.noted != nil && written != "$" {
+			r.noted[written] = value
 		}
 		b.WriteString(value)
 		if r.spent += len(value); r.spent > maxExpanded {
@@ -174,6 +177,7 @@ type reader struct {
 	gemini  bool              // $VAR expands, and the file holds other settings
 	warned  map[string]bool   // unknown keys
 	answers map[string]answer // of inputs
+	noted   map[string]string // takes the values of variables, by how they are written; nil for none
 
 	allowed, excluded []string // Gemini's choice of servers by name; nil allows all
 }

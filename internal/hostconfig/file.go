@@ -48,7 +48,8 @@ type Server struct {
 	EnvFile string // absolute; empty if none
 	Dir     string // absolute; where the command runs
 
-	URL     string // http, https, unix or pipe
+	URL     string            // http, https, unix or pipe
+	InURL   map[string]string // the values that variables have put into URL, by how they are written, such as ${KEY}
 	Headers map[string]string
 	// HeadersHelper is a command that prints headers as JSON when connecting.
 	HeadersHelper string

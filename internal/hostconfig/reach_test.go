@@ -32,6 +32,7 @@ var harmless = map[string]string{
 	"Unknown":        "ignored",
 	"File":           "where it is defined, which is shown beside it",
 	"Line":           "where it is defined",
+	"InURL":          "part of URL, which is shown without it",
 	"Reach":          "what is shown",
 	"Hash":           "of what is shown",
 	"EarlierHash":    "of what is shown",

@@ -399,7 +399,9 @@ func (e *entry) expand() {
 		e.Headers[key] = value
 	}
 	e.expandOAuth()
+	e.noted = make(map[string]string)
 	e.expandText("url", "url", &e.URL)
+	e.InURL, e.noted = e.noted, nil
 	e.expandText("cwd", "cwd", &e.Dir)
 	if len(e.faults) > 0 {
 		return

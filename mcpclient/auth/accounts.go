@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 // Account is an authorization that is kept.
 type Account struct {
-	Server   string // address of the MCP server, without its query
+	Server   string // address of the MCP server, without its query, as it is shown
 	Issuer   string
 	Resource string
 	ClientID string
@@ -59,7 +60,7 @@ func (a *Authorizer) Accounts(ctx context.Context) (all []Account, err error) {
 				err = errors.Join(err, bad)
 			case t.version != 0:
 				t.of = p.credential
-				account := accountOf(at, t)
+				account := accountOf(at, cmp.Or(p.Shown, at.endpoint), t)
 				account.Updated = x.Updated
 				all = append(all, *account)
 			}
@@ -82,12 +83,12 @@ func (a *Authorizer) Account(ctx context.Context, s *mcpclient.Server) (account 
 	if err != nil || t == nil {
 		return nil, p.Metadata || p.Issuer != "", err
 	}
-	return accountOf(c.address, t), true, nil
+	return accountOf(c.address, c.shown(), t), true, nil
 }
 
-func accountOf(at address, t *tokens) *Account {
+func accountOf(at address, shown string, t *tokens) *Account {
 	return &Account{
-		at: at, Server: at.endpoint, Issuer: t.of.Issuer, Resource: t.of.Resource, ClientID: t.of.ClientID,
+		at: at, Server: shown, Issuer: t.of.Issuer, Resource: t.of.Resource, ClientID: t.of.ClientID,
 		Scopes: t.Scopes, Expires: t.Expires, Renews: t.Refresh != "",
 	}
 }
@@ -99,16 +100,16 @@ func (a *Authorizer) ClockAhead(ctx context.Context, s *mcpclient.Server, of *Ac
 	if err != nil {
 		return 0, err
 	}
-	return oauth.ClockAhead(ctx, c.http, of.Issuer, oauth.OnLoopback(c.url))
+	return oauth.ClockAhead(ctx, c.http, of.Issuer, oauth.OnLoopback(c.server.URL))
 }
 
 // kept returns what is needed to read what is kept for a server, without a keeper.
 func (a *Authorizer) kept(s *mcpclient.Server) (c *Credential, err error) {
-	c = &Credential{a: a, url: s.URL, cfg: s.OAuth}
+	c = &Credential{a: a, server: *s}
 	if c.address, err = addressOf(s.URL); err != nil {
 		return nil, err
 	}
-	c.http, err = a.client(s.URL, &c.cfg)
+	c.http, err = a.client(s.URL, &c.server.OAuth)
 	return c, err
 }
 

@@ -116,7 +116,7 @@ func (a *Authorizer) Close() error {
 // For implements [mcpclient.Authorizer]. Servers with the same address and the same OAuth share
 // one keeper; of their functions OAuth.Assertion, it calls that of the first server.
 func (a *Authorizer) For(s *mcpclient.Server) (mcpclient.Auth, error) {
-	c, err := a.credential(s.URL, &s.OAuth)
+	c, err := a.credential(s)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ var ErrNotWanted = errors.New("auth: the server wants no login")
 // Login logs in at a server that has not asked for it yet, such as one that refuses only calls,
 // unless there is a login for the scopes of its OAuth.
 func (a *Authorizer) Login(ctx context.Context, s *mcpclient.Server) error {
-	c, err := a.credential(s.URL, &s.OAuth)
+	c, err := a.credential(s)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,8 @@ func (a *Authorizer) Login(ctx context.Context, s *mcpclient.Server) error {
 	return err
 }
 
-func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credential, error) {
+func (a *Authorizer) credential(s *mcpclient.Server) (*Credential, error) {
+	endpoint, cfg := s.URL, &s.OAuth
 	at, err := addressOf(endpoint)
 	if err == nil {
 		err = check(cfg)
@@ -166,7 +167,7 @@ func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credent
 		if found && !before.(*Credential).over.Load() {
 			return before.(*Credential), nil
 		}
-		c := &Credential{a: a, url: endpoint, address: at, cfg: *cfg}
+		c := &Credential{a: a, server: *s, address: at}
 		if c.http, err = a.client(endpoint, cfg); err != nil {
 			return nil, err
 		}
@@ -208,10 +209,9 @@ func (a *Authorizer) client(endpoint string, cfg *mcpclient.OAuth) (*http.Client
 // Credential authorizes the requests to one MCP server. Its methods may be used from any
 // goroutine.
 type Credential struct {
-	a   *Authorizer
-	url string // the address of the server as it was given
+	a      *Authorizer
+	server mcpclient.Server // as it was given
 	address
-	cfg    mcpclient.OAuth
 	http   *http.Client
 	keeper actors.Ref
 
@@ -222,9 +222,12 @@ type Credential struct {
 	open   sync.Map               // waiters that the keeper has to answer
 }
 
+// shown is the address of the server for people: without its query, and without values of the environment.
+func (c *Credential) shown() string { return c.server.Redact(c.endpoint) }
+
 // Format shows the server, and nothing of its secrets.
 func (c *Credential) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, "the authorization at "+c.endpoint)
+	_, _ = io.WriteString(f, "the authorization at "+c.shown())
 }
 
 // ErrStopped is the error of requests whose keeper has failed, or whose system ends.
@@ -243,7 +246,7 @@ func (c *Credential) stopped(error) {
 // living returns c, or another in its place if its keeper has failed: connections keep theirs.
 func (c *Credential) living() *Credential {
 	if c.over.Load() {
-		if next, err := c.a.credential(c.url, &c.cfg); err == nil {
+		if next, err := c.a.credential(&c.server); err == nil {
 			return next
 		}
 	}
@@ -347,7 +350,7 @@ func (c *Credential) Denied(ctx context.Context, req *http.Request, status int, 
 
 // elsewhere reports that a person logs in with another process.
 func (c *Credential) elsewhere() bool {
-	return c.a.opts.Authorize == nil && c.cfg.Grant == mcpclient.GrantPerson
+	return c.a.opts.Authorize == nil && c.server.OAuth.Grant == mcpclient.GrantPerson
 }
 
 // wait waits for other tokens than were refused with e, at most until then; zero is without a

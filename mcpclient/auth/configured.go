@@ -49,28 +49,28 @@ func listens(u *url.URL) bool { return u.Scheme == "http" && netguard.IsLoopback
 
 // resourceOf is the parameter "resource", for a server that publishes one.
 func (c *Credential) resourceOf(published string) string {
-	if c.cfg.NoResource {
+	if c.server.OAuth.NoResource {
 		return ""
 	}
-	return cmp.Or(c.cfg.Resource, published)
+	return cmp.Or(c.server.OAuth.Resource, published)
 }
 
 // configuredFor reports whether tokens are those that the configuration is about.
 func (c *Credential) configuredFor(p *credential) bool {
-	return p.Issuer == cmp.Or(c.cfg.Issuer, p.Issuer) && p.ClientID == cmp.Or(c.cfg.ClientID, p.ClientID) &&
-		p.Resource == c.resourceOf(p.Resource) && p.Grant == c.grantName() && p.From == c.cfg.MetadataURL
+	return p.Issuer == cmp.Or(c.server.OAuth.Issuer, p.Issuer) && p.ClientID == cmp.Or(c.server.OAuth.ClientID, p.ClientID) &&
+		p.Resource == c.resourceOf(p.Resource) && p.Grant == c.grantName() && p.From == c.server.OAuth.MetadataURL
 }
 
 // clientURL is the address of the description of the client; "" if there is none.
 func (c *Credential) clientURL() string {
-	return cmp.Or(c.cfg.ClientMetadataURL, c.a.opts.ClientMetadataURL)
+	return cmp.Or(c.server.OAuth.ClientMetadataURL, c.a.opts.ClientMetadataURL)
 }
 
 // fetchServer reads the metadata of an issuer, from the address that is configured if there is
 // one.
 func (c *Credential) fetchServer(ctx context.Context, issuer, from string) (*oauth.Server, error) {
 	if from != "" {
-		return oauth.FetchServerAt(ctx, c.http, from, issuer, oauth.OnLoopback(c.url))
+		return oauth.FetchServerAt(ctx, c.http, from, issuer, oauth.OnLoopback(c.server.URL))
 	}
-	return oauth.FetchServer(ctx, c.http, issuer, oauth.OnLoopback(c.url))
+	return oauth.FetchServer(ctx, c.http, issuer, oauth.OnLoopback(c.server.URL))
 }

@@ -72,7 +72,7 @@ func (k *keeper) Receive(c *actors.Context, msg any) {
 	case loaded:
 		k.now.Store(m.tokens)
 		if m.err != nil {
-			k.a.log.Warn("the tokens for a server cannot be read", "server", k.endpoint, "error", m.err)
+			k.a.log.Warn("the tokens for a server cannot be read", "server", k.shown(), "error", m.err)
 		}
 		k.loaded.Complete(struct{}{}, nil)
 	case *expired:
@@ -84,7 +84,7 @@ func (k *keeper) Receive(c *actors.Context, msg any) {
 	case loggedIn:
 		k.loggedIn(c, m)
 	case *wanted:
-		if t := k.now.Load(); t != nil && t.cover(k.cfg.Scopes) {
+		if t := k.now.Load(); t != nil && t.cover(k.server.OAuth.Scopes) {
 			m.end(nil)
 		} else {
 			k.needLogin(c, m.waiter, &wish{unasked: true, why: "you want to log in"})
@@ -206,7 +206,7 @@ const (
 // where no person is asked.
 func (k *keeper) count(now time.Time) error {
 	window, said := loginWindow, "an hour"
-	if k.cfg.Grant != mcpclient.GrantPerson {
+	if k.server.OAuth.Grant != mcpclient.GrantPerson {
 		if t := k.now.Load(); t != nil && t.expired(now) {
 			return nil
 		}
@@ -224,7 +224,7 @@ func (k *keeper) count(now time.Time) error {
 func (k *keeper) loggedIn(_ *actors.Context, m loggedIn) {
 	k.login = nil
 	if m.err != nil {
-		k.a.log.Warn("no authorization", "server", k.endpoint, "error", m.err)
+		k.a.log.Warn("no authorization", "server", k.shown(), "error", m.err)
 		k.settle(m.err)
 		return
 	}

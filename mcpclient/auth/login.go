@@ -30,8 +30,13 @@ type login struct {
 	client   *oauth.Client
 }
 
-// run carries the login out.
+// run carries the login out. Its error names addresses that may have secrets of the environment in them.
 func (l *login) run(ctx context.Context) (*tokens, error) {
+	t, err := l.authorize(ctx)
+	return t, l.server.RedactError(err)
+}
+
+func (l *login) authorize(ctx context.Context) (*tokens, error) {
 	if t, err := l.load(ctx); err != nil || t != nil && (l.before == nil || t.Access != l.before.Access) {
 		return t, err // another process was faster
 	}
@@ -42,7 +47,7 @@ func (l *login) run(ctx context.Context) (*tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.cfg.Grant != mcpclient.GrantPerson {
+	if l.server.OAuth.Grant != mcpclient.GrantPerson {
 		return l.withoutPerson(ctx, server)
 	}
 	known, err := l.known(ctx, server.Issuer)
@@ -92,40 +97,40 @@ func (l *login) bind(client *oauth.Client) (err error) {
 
 // discover finds the authorization server (AUTH-20 to AUTH-28).
 func (l *login) discover(ctx context.Context) (*oauth.Server, error) {
-	r, err := oauth.FetchResource(ctx, l.http, l.url, l.metadata)
+	r, err := oauth.FetchResource(ctx, l.http, l.server.URL, l.metadata)
 	switch {
-	case errors.Is(err, oauth.ErrNoMetadata) && l.cfg.MetadataURL != "":
+	case errors.Is(err, oauth.ErrNoMetadata) && l.server.OAuth.MetadataURL != "":
 		r = &oauth.Resource{URI: l.endpoint}
 	case errors.Is(err, oauth.ErrNoMetadata) && l.unasked:
 		return nil, ErrNotWanted
 	case errors.Is(err, oauth.ErrNoMetadata) && !l.place.Metadata && l.metadata == "":
 		return l.discoverLegacy(ctx)
 	case err != nil:
-		return nil, fmt.Errorf("looking for the authorization server of %s: %w", l.endpoint, err)
+		return nil, fmt.Errorf("looking for the authorization server of %s: %w", l.shown(), err)
 	}
 	if l.resource = r; err == nil && !l.place.Metadata { // noted now: the login may fail
 		if err := l.note(ctx, func(p *place) { p.Metadata = true }); err != nil {
 			return nil, err
 		}
 	}
-	issuer := l.cfg.Issuer
-	if l.cfg.MetadataURL == "" {
+	issuer := l.server.OAuth.Issuer
+	if l.server.OAuth.MetadataURL == "" {
 		if issuer, err = l.choose(r.Servers); err != nil {
 			return nil, err
 		}
 	}
-	s, err := l.fetchServer(ctx, issuer, l.cfg.MetadataURL)
+	s, err := l.fetchServer(ctx, issuer, l.server.OAuth.MetadataURL)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the metadata of the authorization server %s: %w", sanitize.Line(cmp.Or(issuer, l.cfg.MetadataURL), 200), err)
+		return nil, fmt.Errorf("looking for the metadata of the authorization server %s: %w", sanitize.Line(cmp.Or(issuer, l.server.OAuth.MetadataURL), 200), err)
 	}
 	return s, nil
 }
 
 // discoverLegacy takes the server for one of 2025-03-26: it is its own authorization server.
 func (l *login) discoverLegacy(ctx context.Context) (*oauth.Server, error) {
-	s, err := oauth.FetchLegacyServer(ctx, l.http, l.url, "2025-03-26")
+	s, err := oauth.FetchLegacyServer(ctx, l.http, l.server.URL, "2025-03-26")
 	if err != nil {
-		return nil, fmt.Errorf("looking for the authorization server of %s: %w", l.endpoint, err)
+		return nil, fmt.Errorf("looking for the authorization server of %s: %w", l.shown(), err)
 	}
 	l.resource = &oauth.Resource{} // that revision has no resource indicators
 	return s, nil
@@ -135,13 +140,13 @@ func (l *login) discoverLegacy(ctx context.Context) (*oauth.Server, error) {
 func (l *login) choose(issuers []string) (string, error) {
 	switch {
 	case len(issuers) == 0:
-		return "", fmt.Errorf("the metadata of %s names no authorization server", l.endpoint)
-	case l.cfg.Issuer == "":
+		return "", fmt.Errorf("the metadata of %s names no authorization server", l.shown())
+	case l.server.OAuth.Issuer == "":
 		return issuers[0], nil
-	case !slices.Contains(issuers, l.cfg.Issuer):
-		return "", fmt.Errorf("the configured issuer %s is none of those that %s names: %s", l.cfg.Issuer, l.endpoint, sanitize.Line(strings.Join(issuers, ", "), 400))
+	case !slices.Contains(issuers, l.server.OAuth.Issuer):
+		return "", fmt.Errorf("the configured issuer %s is none of those that %s names: %s", l.server.OAuth.Issuer, l.shown(), sanitize.Line(strings.Join(issuers, ", "), 400))
 	}
-	return l.cfg.Issuer, nil
+	return l.server.OAuth.Issuer, nil
 }
 
 // known returns the registration at an issuer to use again; its ID is empty if there is none.
@@ -159,16 +164,16 @@ func (l *login) known(ctx context.Context, issuer string) (r registration, err e
 
 // redirectKey is by where browsers are sent: registrations for another place are of no use.
 func (l *login) redirectKey(issuer string) string {
-	return keyOf(l.issuerKey(issuer), cmp.Or(l.cfg.RedirectURI, l.a.opts.RedirectURI, "loopback"))
+	return keyOf(l.issuerKey(issuer), cmp.Or(l.server.OAuth.RedirectURI, l.a.opts.RedirectURI, "loopback"))
 }
 
-func (l *login) issuerKey(issuer string) string { return issuerKey(issuer, l.cfg.MetadataURL) }
+func (l *login) issuerKey(issuer string) string { return issuerKey(issuer, l.server.OAuth.MetadataURL) }
 
 // identify returns the client at an authorization server: configured, by the address of its
 // description, known from before, or registered now (AUTH-30).
 func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI string, known registration) (*oauth.Client, error) {
 	switch {
-	case l.cfg.ClientID != "":
+	case l.server.OAuth.ClientID != "":
 		return l.configured(s, l.place.Issuer)
 	case s.ClientIDDocument && l.clientURL() != "":
 		return &oauth.Client{Server: s, ID: l.clientURL(), Method: oauth.AuthNone}, nil
@@ -195,19 +200,19 @@ func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI strin
 // configured returns the client that the configuration names. Its secret or key is shown to its
 // issuer only: the configured one, else the first that was used here (AUTH-34).
 func (c *Credential) configured(s *oauth.Server, known string) (*oauth.Client, error) {
-	client := &oauth.Client{Server: s, ID: c.cfg.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(c.cfg.ClientSecret)}
-	if c.cfg.ClientSecret == "" && c.cfg.PrivateKey == "" {
+	client := &oauth.Client{Server: s, ID: c.server.OAuth.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(c.server.OAuth.ClientSecret)}
+	if c.server.OAuth.ClientSecret == "" && c.server.OAuth.PrivateKey == "" {
 		return client, nil
 	}
-	if issuer := cmp.Or(c.cfg.Issuer, known); issuer != "" && issuer != s.Issuer {
-		return nil, fmt.Errorf("the client %.100q is registered at %s, and the server names %s: configure oauth.issuer if it is the same client", c.cfg.ClientID, issuer, s.Issuer)
+	if issuer := cmp.Or(c.server.OAuth.Issuer, known); issuer != "" && issuer != s.Issuer {
+		return nil, fmt.Errorf("the client %.100q is registered at %s, and the server names %s: configure oauth.issuer if it is the same client", c.server.OAuth.ClientID, issuer, s.Issuer)
 	}
-	if c.cfg.PrivateKey != "" {
-		key, err := oauth.ParseSigningKey(oauth.NewSecret(c.cfg.PrivateKey), c.cfg.KeyID)
+	if c.server.OAuth.PrivateKey != "" {
+		key, err := oauth.ParseSigningKey(oauth.NewSecret(c.server.OAuth.PrivateKey), c.server.OAuth.KeyID)
 		client.Key, client.Method = key, oauth.AuthKey
 		return client, err
 	}
-	client.Method = cmp.Or(oauth.AuthMethod(c.cfg.AuthMethod), methodOf(s, true))
+	client.Method = cmp.Or(oauth.AuthMethod(c.server.OAuth.AuthMethod), methodOf(s, true))
 	return client, nil
 }
 
@@ -232,7 +237,7 @@ func methodOf(s *oauth.Server, secret bool) oauth.AuthMethod {
 func (l *login) register(ctx context.Context, s *oauth.Server, redirectURI string) (*oauth.Registered, error) {
 	m := &oauth.Metadata{
 		Name: l.a.opts.ClientName, RedirectURIs: []string{redirectURI}, ApplicationType: "native",
-		GrantTypes: []string{grantCode, "refresh_token"}, ResponseTypes: []string{"code"}, AuthMethod: cmp.Or(oauth.AuthMethod(l.cfg.AuthMethod), methodOf(s, false)),
+		GrantTypes: []string{grantCode, "refresh_token"}, ResponseTypes: []string{"code"}, AuthMethod: cmp.Or(oauth.AuthMethod(l.server.OAuth.AuthMethod), methodOf(s, false)),
 	}
 	if hasDevice(s) {
 		m.GrantTypes = append(m.GrantTypes, oauth.TypeDeviceGrant)
@@ -250,7 +255,7 @@ const offline = "offline_access"
 
 // scopesFor returns the scopes to ask for (AUTH-41, AUTH-44, AUTH-61).
 func (l *login) scopesFor(s *oauth.Server) []string {
-	scopes := l.cfg.Scopes
+	scopes := l.server.OAuth.Scopes
 	if scopes == nil {
 		if scopes = l.wish.scopes; scopes == nil {
 			scopes = l.resource.Scopes
@@ -281,7 +286,7 @@ func (l *login) ask(ctx context.Context, back *callback, scopes []string) (*oaut
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &Request{
-		Server: l.endpoint, Name: l.resource.Name, Resource: sanitize.Line(cmp.Or(l.resource.URI, l.endpoint), 400), Issuer: sanitize.Line(l.client.Server.Issuer, 400),
+		Server: l.shown(), Name: l.resource.Name, Resource: sanitize.Line(l.server.Redact(cmp.Or(l.resource.URI, l.endpoint)), 400), Issuer: sanitize.Line(l.client.Server.Issuer, 400),
 		ClientID: sanitize.Line(l.client.ID, 200), Scopes: scopes, Why: l.why, URL: a.URL,
 		redirects: back.redirects, devices: make(chan chan deviceAnswer), over: ctx.Done(),
 	}
@@ -331,7 +336,7 @@ func (l *login) ask(ctx context.Context, back *callback, scopes []string) (*oaut
 
 // keep saves the tokens, and where they are for.
 func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*tokens, error) {
-	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: l.grantName(), From: l.cfg.MetadataURL}}
+	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: l.grantName(), From: l.server.OAuth.MetadataURL}}
 	t.take(got, asked)
 	t.Asked = without(asked, t.Scopes)
 	if l.client.DPoP != nil {
@@ -345,7 +350,11 @@ func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*to
 	if t.version, err = update(ctx, l.a.vault, kindToken, t.of.key(l.a.opts.Profile), func(kept *tokens) { *kept = *t }); err != nil {
 		return nil, err
 	}
-	if err := l.note(ctx, func(p *place) { p.credential = t.of }); err != nil {
+	if err := l.note(ctx, func(p *place) {
+		if p.credential, p.Shown = t.of, ""; l.shown() != l.endpoint {
+			p.Shown = l.shown()
+		}
+	}); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -355,13 +364,13 @@ func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*to
 func (c *Credential) clientOf(ctx context.Context, of *credential) (*oauth.Client, error) {
 	s, err := c.fetchServer(ctx, of.Issuer, of.From)
 	if errors.Is(err, oauth.ErrNoMetadata) && of.Resource == "" {
-		s, err = oauth.FetchLegacyServer(ctx, c.http, c.url, "2025-03-26")
+		s, err = oauth.FetchLegacyServer(ctx, c.http, c.server.URL, "2025-03-26")
 	}
 	if err != nil {
 		return nil, err
 	}
 	client := &oauth.Client{Server: s, ID: of.ClientID, Method: oauth.AuthNone}
-	if c.cfg.ClientID == of.ClientID {
+	if c.server.OAuth.ClientID == of.ClientID {
 		if client, err = c.configured(s, of.Issuer); err != nil {
 			return nil, err
 		}

@@ -91,7 +91,7 @@ func (e *LoginError) Error() string {
 func (e *LoginError) Is(target error) bool { return target == ErrLogin && !e.machine() }
 
 func (e *LoginError) machine() bool {
-	return e.keeper != nil && e.keeper.cfg.Grant != mcpclient.GrantPerson
+	return e.keeper != nil && e.keeper.server.OAuth.Grant != mcpclient.GrantPerson
 }
 
 // Unwrap returns why there is no authorization.

@@ -32,9 +32,9 @@ const callbackURI = "http://127.0.0.1/callback"
 // before if that is free, because the client is registered with it. The port is bound before
 // any address is shown.
 func (l *login) listen(ctx context.Context, before string) (*callback, error) {
-	b := &callback{uri: cmp.Or(l.cfg.RedirectURI, l.a.opts.RedirectURI), redirects: make(chan redirect), start: l.a.opts.System.Go}
-	u, err := url.Parse(cmp.Or(l.cfg.RedirectURI, callbackURI))
-	if err != nil || b.uri != "" && (l.cfg.RedirectURI == "" || !listens(u)) {
+	b := &callback{uri: cmp.Or(l.server.OAuth.RedirectURI, l.a.opts.RedirectURI), redirects: make(chan redirect), start: l.a.opts.System.Go}
+	u, err := url.Parse(cmp.Or(l.server.OAuth.RedirectURI, callbackURI))
+	if err != nil || b.uri != "" && (l.server.OAuth.RedirectURI == "" || !listens(u)) {
 		return b, err
 	}
 	fixed := u.Port()

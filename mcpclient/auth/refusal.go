@@ -60,7 +60,7 @@ func (k *keeper) stepUp(c *actors.Context, m *refused, w *wish) {
 	case len(more) == 0:
 		m.end(errNothingNew)
 		return
-	case k.cfg.Scopes != nil && !slices.ContainsFunc(more, func(s string) bool { return slices.Contains(k.cfg.Scopes, s) }):
+	case k.server.OAuth.Scopes != nil && !slices.ContainsFunc(more, func(s string) bool { return slices.Contains(k.server.OAuth.Scopes, s) }):
 		m.end(fmt.Errorf("the server wants more for this, and oauth.scopes does not name it: add %s", names))
 		return
 	}
@@ -82,7 +82,7 @@ var (
 
 // needLogin has a request wait for a login, which begins if none is under way.
 func (k *keeper) needLogin(c *actors.Context, waiter *waiter, w *wish) {
-	e := &LoginError{Server: k.endpoint, keeper: k.Credential, before: k.now.Load(), scopes: w.more}
+	e := &LoginError{Server: k.shown(), keeper: k.Credential, before: k.now.Load(), scopes: w.more}
 	if k.login == nil {
 		switch {
 		case waiter.unattended:

@@ -64,10 +64,10 @@ func (k *keeper) ended(c *actors.Context, r renewal) {
 // moved reports whether a server that has refused a token trusts its issuer no more: a renewal
 // would be no help then (AUTH-34).
 func (c *Credential) moved(ctx context.Context, t *tokens, metadata string) bool {
-	if c.cfg.MetadataURL != "" {
+	if c.server.OAuth.MetadataURL != "" {
 		return false // the user says which it is
 	}
-	r, err := oauth.FetchResource(ctx, c.http, c.url, metadata)
+	r, err := oauth.FetchResource(ctx, c.http, c.server.URL, metadata)
 	return err == nil && len(r.Servers) > 0 && !slices.Contains(r.Servers, t.of.Issuer)
 }
 
@@ -92,7 +92,7 @@ func (k *keeper) renewed(c *actors.Context, m renewed) {
 	case m.err == nil:
 		k.now.Store(m.tokens)
 	default:
-		k.a.log.Debug("a token was not renewed", "server", k.endpoint, "error", m.err)
+		k.a.log.Debug("a token was not renewed", "server", k.shown(), "error", m.err)
 		if over {
 			k.dead = m.before.Refresh
 		}

@@ -53,6 +53,8 @@ func keyOf(parts ...string) string { return strings.Join(parts, "\n") }
 type place struct {
 	credential
 	Metadata bool `json:"metadata"` // it has published resource metadata: it is never taken for a server of 2025-03-26 again
+	// Shown is its address where variables of a file stand in that; empty without.
+	Shown string `json:"shown,omitempty"`
 }
 
 // tokens are what a server is shown.
@@ -141,7 +143,7 @@ func (c *Credential) read(ctx context.Context, p *place) (t *tokens, err error) 
 }
 
 // grantName is the grant by which the configuration gets tokens.
-func (c *Credential) grantName() string { return cmp.Or(string(c.cfg.Grant), grantCode) }
+func (c *Credential) grantName() string { return cmp.Or(string(c.server.OAuth.Grant), grantCode) }
 
 // address is that of an MCP server, without secrets: those may be in its query.
 type address struct {

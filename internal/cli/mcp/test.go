@@ -300,9 +300,9 @@ func FixOf(err error, def *mcpclient.Server) string {
 	case errors.Is(err, auth.ErrLogin):
 		return "log in: troupe mcp login " + def.Name
 	case errors.Is(err, mcpclient.ErrAuthRequired):
-		return fmt.Sprintf("give it a token: TOKEN=… troupe mcp add --force --header 'Authorization: Bearer ${TOKEN}' %s %s", def.Name, def.URL)
+		return fmt.Sprintf("give it a token: TOKEN=… troupe mcp add --force --header 'Authorization: Bearer ${TOKEN}' %s %s", def.Name, def.Address())
 	case errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusMethodNotAllowed):
-		return fmt.Sprintf("check the path: there is a web server, and no MCP endpoint at %s (many have it at /mcp or /sse)", def.URL)
+		return fmt.Sprintf("check the path: there is a web server, and no MCP endpoint at %s (many have it at /mcp or /sse)", def.Address())
 	case errors.As(err, &status) && status.Status >= 500:
 		return fmt.Sprintf("the server is there and fails (HTTP status %d): its log says more; try again later", status.Status)
 	case errors.As(err, &peer) && def.Protocol != "" && def.Protocol != mcpclient.ProtocolAuto:
@@ -312,7 +312,7 @@ func FixOf(err error, def *mcpclient.Server) string {
 	case errors.Is(err, call.ErrInvalidResponse):
 		return "the server breaks the protocol; update it, or report it to its makers"
 	case def.URL != "":
-		return fmt.Sprintf("check that %s can be reached from here (proxy, VPN, certificate), and that its path is the MCP endpoint", def.URL)
+		return fmt.Sprintf("check that %s can be reached from here (proxy, VPN, certificate), and that its path is the MCP endpoint", def.Address())
 	}
 	return "see --log-level debug"
 }
