@@ -160,7 +160,7 @@ func (c dialing) mayStart(ctx context.Context) error {
 		return nil
 	}
 	return c.consent.Ask(ctx, s.hash(), func() error {
-		refused := &NotApprovedError{Server: s.Name, File: s.File, Reach: s.Reach(false)}
+		refused := &NotApprovedError{Server: s.Name, File: s.File, Runs: s.RunsHere(), Contacts: s.URL != "", Reach: s.Reach(false)}
 		if c.opts.Consent != nil {
 			if refused.Err = c.opts.Consent(ctx, *s); refused.Err == nil {
 				return nil

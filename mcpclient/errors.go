@@ -77,13 +77,22 @@ func (e *ServerError) Unwrap() error { return e.Err }
 // file.
 type NotApprovedError struct {
 	Server, File string
+	Runs         bool     // it would run a program on this computer
+	Contacts     bool     // it would contact a URL
 	Reach        []string // what it would run or contact, and with what: see [Server.Reach]
 	Err          error    // what the consent said; nil if it was not asked for
 }
 
 func (e *NotApprovedError) Error() string {
-	text := fmt.Sprintf("server %s of %s is not approved; it would run or contact: %s; approve it with: troupe mcp approve %s",
-		e.Server, e.File, strings.Join(e.Reach, "; "), e.Server)
+	does := "contact"
+	switch {
+	case e.Runs && e.Contacts:
+		does = "run a program on this computer, and contact"
+	case e.Runs:
+		does = "run"
+	}
+	text := fmt.Sprintf("server %s of %s is not approved; it would %s: %s; approve it with: troupe mcp approve %s",
+		e.Server, e.File, does, strings.Join(e.Reach, "; "), e.Server)
 	if e.Err != nil {
 		text += " (" + e.Err.Error() + ")"
 	}

@@ -152,7 +152,7 @@ func Stream(name string, dial func(ctx context.Context) (io.ReadWriteCloser, err
 // Reach says for consent, in parts, all of the definition that is started, contacted or sent: first the command line
 // or the URL, then "label: value", such as "env: PATH=/usr/bin". Variables of a file are not expanded. Literal
 // values of the environment, of headers and of secrets are hidden where mask is set, as for a file of the user's
-// own, but for variables that change what runs. Whoever shows it spells out hidden characters. It is nil for a
+// own, but for variables that change what runs. A caller that shows it spells out hidden characters. It is nil for a
 // server in this process and for a stream.
 func (s *Server) Reach(mask bool) []string {
 	if s.Command == "" && s.URL == "" {

@@ -89,7 +89,7 @@ func (r *Reach) earlierHash() string {
 
 // Text says all of it in parts, for a person: first the command or the URL, then "label: value", such as
 // "env: PATH=/usr/bin". Values that stand in the file are hidden where mask is set, but for those that change what
-// runs; those of EnvFile always are. Names and values may have any characters: whoever shows them spells out hidden
+// runs; those of EnvFile always are. Names and values may have any characters: a caller that shows them spells out hidden
 // ones.
 func (r *Reach) Text(mask bool) []string {
 	var t reachText

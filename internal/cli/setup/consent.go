@@ -86,6 +86,9 @@ func (f *ServerFlags) MayStart(ctx context.Context, s store.Approvals, def *mcpc
 	if def.File == "" || c.approved || f.named() {
 		return nil
 	}
+	if def.Err != nil { // nothing can be approved before it is mended
+		return env.Usagef("%w", def.Err)
+	}
 	does := "run this program on this computer, with all that you may do here:" // SEC-20
 	switch {
 	case def.URL == "":
