@@ -97,7 +97,7 @@ func (l *Listener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // HoldTime is how long a server of ours may keep a connection whose request does not come, with the
 // moments between two bytes of Held.
-const HoldTime = 36 * time.Second
+const HoldTime = 34 * time.Second
 
 // Held begins a request, keeps bytes of its body
 // coming, and returns how long the server keeps the connection, at most an hour.

@@ -25,13 +25,15 @@ const leftTime = 5 * time.Second
 // for a body that the handler has refused to read, 32 KiB of headers, two minutes between two
 // requests. A handler may take as long as it likes.
 func New(h http.Handler) *http.Server {
-	bounded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: BodyTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		until := time.Now().Add(s.ReadTimeout)
 		h.ServeHTTP(w, r)
-		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftTime)) // net/http has deadlines
+		if left := time.Now().Add(leftTime); r.ContentLength != 0 && left.Before(until) {
+			_ = http.NewResponseController(w).SetReadDeadline(left) // net/http has deadlines
 		}
 	})
-	return &http.Server{Handler: bounded, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: BodyTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	return s
 }
 
 // BoundBody bounds the time of a request's body by BodyTime, unless the server has a ReadTimeout. It
