@@ -283,5 +283,17 @@ func (c *Config) problemAt(key, format string, args ...any) Problem {
 	return Problem{File: v.File, Line: v.Line, Column: v.Column, Text: fmt.Sprintf(format, args...)}
 }
 
+// Fault is err with the key that it is about, and the place of the key in the files; nil for nil.
+func (c *Config) Fault(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := c.values[key]; !ok {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	p := c.problemAt(key, "%s: %v", key, err)
+	return &p
+}
+
 // FileName is how a file is called.
 const FileName = "troupe.yaml"

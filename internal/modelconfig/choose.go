@@ -20,10 +20,7 @@ import (
 // [llm.ErrUnreachable] if no server that answered has one, and [ErrAmbiguous] if there are
 // several.
 func (s *Set) Resolve(ctx context.Context, name string) (string, error) {
-	if _, _, ok := s.Qualified(name); ok {
-		return name, nil
-	}
-	if full := s.alias(name); full != "" {
+	if full := s.Unasked(name); full != "" {
 		return full, nil
 	}
 	found := s.Discover(ctx)
@@ -43,6 +40,15 @@ func (s *Set) Resolve(ctx context.Context, name string) (string, error) {
 		return "", s.notFound(name, found)
 	}
 	return "", fmt.Errorf("%w: %s; name one of them with its provider", ErrAmbiguous, strings.Join(names, ", "))
+}
+
+// Unasked is Resolve as far as no server has to be asked: it returns "" for a name of which only servers know what
+// it stands for.
+func (s *Set) Unasked(name string) string {
+	if _, _, ok := s.Qualified(name); ok {
+		return name
+	}
+	return s.alias(name)
 }
 
 // alias is the full name of the first model of an alias in the configuration.

@@ -3,6 +3,7 @@ package configcmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,9 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/serve"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/cli/worker"
 	"github.com/troupe-dev/troupe/internal/config"
 )
 
@@ -181,22 +183,17 @@ func checkCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Say what is wrong in the configuration: file, line, column, and how to mend it",
-		Long: `Check the configuration that counts, or one FILE: unknown keys, wrong values, variables that are not set, agents that can
-not be used. The exit code is 2 if something is wrong.`,
+		Long: `Check the configuration that counts, or one FILE: unknown keys, wrong values, variables that are not set, and all that
+"troupe serve" and "troupe worker" refuse when they start, by a start of each that asks no server, listens at no address and
+writes nothing. The exit code is 2 if something is wrong.`,
 		Example: "  troupe config check\n  troupe config check deploy/troupe.yaml",
 		Args:    env.AtMost(1, "a file"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			named := cmp.Or(e.ConfigPath, os.Getenv("TROUPE_CONFIG"))
 			if len(args) == 1 {
 				named = args[0]
 			}
-			cfg, err := config.Here().Load(named)
-			var problems []string
-			if err != nil {
-				problems = strings.Split(err.Error(), "\n")
-			} else {
-				problems = ProblemsOf(cfg)
-			}
+			cfg, problems := Problems(cmd.Context(), e, named)
 			return printProblems(e, cfg, problems, asJSON)
 		},
 	}
@@ -204,8 +201,35 @@ not be used. The exit code is 2 if something is wrong.`,
 	return cmd
 }
 
-// ProblemsOf are those of a configuration that could be read.
-func ProblemsOf(cfg *config.Config) (problems []string) {
+// Problems returns the configuration of a file, or the one that counts without one, and what is wrong with it: what is
+// read, and what the starts of the commands that serve refuse. Config is nil if it cannot be read.
+func Problems(ctx context.Context, e *env.Env, file string) (cfg *config.Config, problems []string) {
+	dry := func() *env.Env { return e.ForDryRun(file) }
+	s, err := dry().Config()
+	if err != nil {
+		return nil, strings.Split(err.Error(), "\n")
+	}
+	problems = problemsOf(s.Config)
+	for _, start := range []func(context.Context, *env.Env) error{setup.DryRun, serve.DryRun, worker.DryRun} {
+		if err := start(ctx, dry()); err != nil {
+			problems = append(problems, strings.Split(err.Error(), "\n")...)
+		}
+	}
+	return s.Config, withoutRepeats(problems)
+}
+
+// withoutRepeats keeps the first of equal texts, and none that a longer one ends with.
+func withoutRepeats(texts []string) (kept []string) {
+	for i, text := range texts {
+		if !slices.Contains(texts[:i], text) && !slices.ContainsFunc(texts, func(t string) bool { return t != text && strings.HasSuffix(t, ": "+text) }) {
+			kept = append(kept, text)
+		}
+	}
+	return kept
+}
+
+// problemsOf are those that are known of the values alone.
+func problemsOf(cfg *config.Config) (problems []string) {
 	_, faults := cfg.Servers(os.Getenv)
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
 		if _, stated := cfg.Models.Providers[name]; stated { // others are not there, which is no problem
@@ -217,34 +241,9 @@ func ProblemsOf(cfg *config.Config) (problems []string) {
 			problems = append(problems, strings.Split(err.Error(), "\n")...)
 		}
 	}
-	problems = append(problems, tokenProblems(cfg)...)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
 		if err := cfg.Agents[name].Err; err != nil {
 			problems = append(problems, strings.Split(err.Error(), "\n")...)
-		}
-	}
-	return problems
-}
-
-// tokenProblems are those of tokens that clients of ours could not send, or that are short:
-// of the configuration, and of the variables that stand for it.
-func tokenProblems(cfg *config.Config) (problems []string) {
-	several := func(texts string) error {
-		_, err := bearer.ParseNamed(texts)
-		return err
-	}
-	for _, t := range []struct {
-		name, token string
-		check       func(string) error
-	}{
-		{"serve.auth.token", cfg.Serve.Auth.Token.Reveal(), several}, {"worker.token", cfg.Worker.Token.Reveal(), bearer.Check},
-		{"$TROUPE_TOKEN", os.Getenv("TROUPE_TOKEN"), several}, {"$TROUPE_WORKER_TOKEN", os.Getenv("TROUPE_WORKER_TOKEN"), bearer.Check},
-	} {
-		if t.token == "" || strings.Contains(t.token, "${") { // a variable that is not set is a problem already
-			continue
-		}
-		if err := t.check(t.token); err != nil {
-			problems = append(problems, t.name+": "+err.Error())
 		}
 	}
 	return problems

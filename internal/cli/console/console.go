@@ -85,7 +85,8 @@ func startNotices(e *env.Env, s store.Store, log *slog.Logger) (stop func(), err
 	if err != nil || settings.Worker.Notify.IsZero() {
 		return func() {}, err
 	}
-	if settings, err = e.Section("worker"); err != nil {
+	out, err := jobs.OutboundOf(e)
+	if err != nil {
 		return nil, err
 	}
 	sys, err := actors.NewSystem(&actors.Options{Logger: log})
@@ -99,7 +100,7 @@ func startNotices(e *env.Env, s store.Store, log *slog.Logger) (stop func(), err
 			log.Warn("what notifies of questions has not ended in time", "error", err)
 		}
 	}
-	if err := jobs.Notify(e, &settings.Worker, sys, s, nil, log); err != nil {
+	if err := out.StartNotices(sys, s, nil, log); err != nil {
 		stop()
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/store/sqlite"
 )
 
-func checkConfig(_ context.Context, d *doctor) []check {
+func checkConfig(ctx context.Context, d *doctor) []check {
 	s, err := d.env.Config()
 	if err == nil {
 		_, err = d.env.Logger()
@@ -40,7 +40,8 @@ func checkConfig(_ context.Context, d *doctor) []check {
 	for i := range s.Notes {
 		out = append(out, check{Area: "config", Status: checkWarning, Text: s.Notes[i].Error(), Fix: "move it to your own file, or name the project's with --config"})
 	}
-	for _, text := range configcmd.ProblemsOf(s.Config) {
+	_, problems := configcmd.Problems(ctx, d.env, cmp.Or(d.env.ConfigPath, os.Getenv("TROUPE_CONFIG")))
+	for _, text := range problems {
 		out = append(out, check{Area: "config", Status: checkFailed, Text: text, code: env.ExitUsage, Fix: "edit the file, or set the variable; troupe config check looks again"})
 	}
 	return out

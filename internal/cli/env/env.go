@@ -34,6 +34,16 @@ type Env struct {
 	LogLevel  string
 	LogFormat string
 	Quiet     bool
+
+	// DryRun has a command that would serve check all that its start checks, and then end: no server or model is
+	// started or asked, nothing is listened at, and nothing is written. "config check" is such starts.
+	DryRun bool
+}
+
+// ForDryRun is an Env for dry runs with a configuration file; empty is the configuration that counts. It says nothing.
+func (e *Env) ForDryRun(file string) *Env {
+	return &Env{Stdin: e.Stdin, Stdout: io.Discard, Stderr: io.Discard, Errors: io.Discard, noTTY: true, ConfigPath: file,
+		StorePath: e.StorePath, LogLevel: "error", LogFormat: "text", Quiet: true, DryRun: true}
 }
 
 // Logger returns the logger of the flags.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"os/user"
 	"path/filepath"
 	"time"
@@ -55,6 +58,9 @@ func (e *Env) OpenStore() (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.DryRun {
+		return memstore.New(nil), checkStoreFile(path)
+	}
 	log, err := e.Logger()
 	if err != nil {
 		return nil, err
@@ -64,6 +70,30 @@ func (e *Env) OpenStore() (store.Store, error) {
 		return nil, Usagef("%w; name another file with --store, or use --no-store", err)
 	}
 	return s, nil
+}
+
+// checkStoreFile reports what [sqlite.Open] would refuse of a path, without opening, making or upgrading a file.
+func checkStoreFile(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		defer f.Close()
+		const magic = "SQLite format 3\x00"
+		head := make([]byte, len(magic))
+		n, rerr := io.ReadFull(f, head)
+		if err = rerr; errors.Is(err, io.ErrUnexpectedEOF) || err == nil && string(head) != magic {
+			err = errors.New("it is not a store")
+		}
+		if errors.Is(err, io.EOF) && n == 0 { // an empty file becomes one
+			err = nil
+		}
+	}
+	if err != nil {
+		return Usagef("opening the store %s: %w; name another file with --store, or use --no-store", path, err)
+	}
+	return nil
 }
 
 // StoreFile is where the store is: what --store says, or the configuration, or else in the

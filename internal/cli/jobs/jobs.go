@@ -158,7 +158,7 @@ func HookGuard(e *env.Env) (*netguard.Guard, error) {
 	}
 	guard, err := netguard.New(&netguard.Options{Allow: settings.Worker.HookHosts, PlainHTTP: true})
 	if err != nil {
-		return nil, env.Usagef("worker.hook_hosts: %w", err)
+		return nil, env.Usagef("%w", settings.Fault("worker.hook_hosts", err))
 	}
 	return guard, nil
 }

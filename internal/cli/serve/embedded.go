@@ -45,22 +45,22 @@ func (f *embeddedFlags) settle(all *authFlags) error {
 }
 
 // embed makes the authorization server; nil if there is none.
-func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) (*authserver.Server, error) {
+func (f *authFlags) embed(ctx context.Context, e *env.Env, o *setup.Opened, web *webServer) (*authserver.Server, error) {
 	if !f.embedded {
 		return nil, nil
 	}
 	if f.resource == "" {
-		host, _, err := net.SplitHostPort(web.listener.Addr().String())
+		host, _, err := net.SplitHostPort(web.address)
 		if err != nil || !loopback(host) {
 			return nil, env.Usagef("--auth-embedded: want --auth-resource, the address of this server as clients know it, such as https://mcp.example.com/mcp")
 		}
-		f.resource = "http://" + web.listener.Addr().String() + "/mcp"
+		f.resource = "http://" + web.address + "/mcp"
 	}
 	u, err := url.Parse(f.resource)
 	if err != nil {
 		return nil, env.Usagef("--auth-resource: %w", err)
 	}
-	keys, err := setup.VaultKeys()
+	keys, err := setup.VaultKeys(e)
 	if err != nil {
 		return nil, err
 	}

@@ -97,17 +97,34 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	return cmd
 }
 
+// DryRun reports what the start of "troupe serve --http" would refuse of the configuration and of the variables of the
+// environment. E is one for dry runs.
+func DryRun(ctx context.Context, e *env.Env) error {
+	cmd := Command(e)
+	if err := e.FromEnvironment(cmd, nil); err != nil {
+		return err
+	}
+	cmd.SetContext(ctx)
+	return cmd.RunE(cmd, nil)
+}
+
 func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 	settings, err := e.Section("serve")
 	if err != nil {
 		return err
+	}
+	if e.DryRun {
+		f.stdio, f.console = false, ""
+		if f.http = cmp.Or(f.http, settings.Serve.HTTP, "127.0.0.1:0"); f.http != settings.Serve.HTTP {
+			f.httpGiven = true
+		}
 	}
 	if err := f.settle(&settings.Serve, e.NoStore); err != nil {
 		return err
 	}
 	var web *webServer // first: an address that cannot be had is known at once
 	if f.http != "" {
-		if web, err = listenWeb(e, f); err != nil {
+		if web, err = listenWeb(e, f, settings); err != nil {
 			return err
 		}
 		defer web.close()
@@ -136,6 +153,9 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, front.Close()) }()
+	if e.DryRun {
+		return nil
+	}
 	admin := setup.AdminOptions(o, "serve", o.Runtime.Wake, nil, func() any { return map[string]int{"clients": front.Clients()} })
 	defer setup.OpenAdmin(o, admin)()
 	if at != nil {
@@ -167,9 +187,14 @@ func newFront(ctx context.Context, e *env.Env, o *setup.Opened, f *serveFlags, w
 	if f.Only != nil {
 		opts.Servers = f.Only
 	}
+	for _, name := range opts.Servers {
+		if names := setup.NamesOf(o.Servers); opts.Gateway && !slices.Contains(names, name) {
+			return nil, env.Usagef("%w", o.Settings.Fault("serve.servers", setup.NoServer(name, o.Servers)))
+		}
+	}
 	if web != nil {
 		var err error
-		if web.embedded, err = f.auth.embed(ctx, o, web); err != nil {
+		if web.embedded, err = f.auth.embed(ctx, e, o, web); err != nil {
 			return nil, err
 		}
 		if web.metadata, err = f.auth.apply(&opts.Server.HTTP, o.Log, web.embedded); err != nil {

@@ -23,7 +23,8 @@ const maxConnections = 8192
 
 // webServer is what listens for clients over HTTP.
 type webServer struct {
-	listener net.Listener
+	listener net.Listener       // nil in a dry run
+	address  string             // of it
 	metadata http.Handler       // of the resource; nil for none
 	embedded *authserver.Server // nil for none
 	proxied  bool               // clients come through a proxy
@@ -31,13 +32,10 @@ type webServer struct {
 }
 
 // listenWeb opens the address of --http. One that others can reach takes a token.
-func listenWeb(e *env.Env, f *serveFlags) (*webServer, error) {
-	host, port, err := net.SplitHostPort(f.http)
+func listenWeb(e *env.Env, f *serveFlags, s *env.Settings) (*webServer, error) {
+	host, port, err := env.ListenAddress(f.http)
 	if err != nil {
-		return nil, env.Usagef("--http %q: want host:port, or :port for this machine only: %w", f.http, err)
-	}
-	if host == "" {
-		host = "127.0.0.1"
+		return nil, env.FromFlag(s, "--http", f.http, "serve.http", s.Serve.HTTP, err)
 	}
 	if !loopback(host) {
 		if f.auth.open() {
@@ -48,11 +46,14 @@ func listenWeb(e *env.Env, f *serveFlags) (*webServer, error) {
 			f.hosts = append(f.hosts, hostOf(host))
 		}
 	}
+	if e.DryRun {
+		return &webServer{address: net.JoinHostPort(host, port)}, nil
+	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, env.Usagef("--http: %w", err)
 	}
-	return &webServer{listener: l, proxied: f.behindProxy}, nil
+	return &webServer{listener: l, address: l.Addr().String(), proxied: f.behindProxy}, nil
 }
 
 // hostOf is a host as the header Host has it.
@@ -73,7 +74,11 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-func (w *webServer) close() { _ = w.listener.Close() } // it may be closed already
+func (w *webServer) close() {
+	if w.listener != nil {
+		_ = w.listener.Close() // it may be closed already
+	}
+}
 
 // serveWeb serves clients over HTTP until ctx ends, and then lets calls end.
 func serveWeb(ctx context.Context, e *env.Env, f *serveFlags, web *webServer, front *expose.Front, log *slog.Logger) error {

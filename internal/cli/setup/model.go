@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -32,8 +33,15 @@ func samplingModel(ctx context.Context, e *env.Env, s *env.Settings) (llm.Model,
 
 // routed returns the router whose default is the named model.
 func routed(ctx context.Context, e *env.Env, s *env.Settings, name string, all bool) (llm.Model, error) {
-	full, err := ModelName(ctx, e, s, name)
-	if err != nil {
+	full, err := name, error(nil)
+	if e.DryRun {
+		if full = s.Backends.Unasked(name); full == "" {
+			return unknownModel{}, nil
+		}
+		unasked, cancel := context.WithCancel(ctx)
+		cancel() // what servers do not answer is left out of what is known of models
+		ctx = unasked
+	} else if full, err = ModelName(ctx, e, s, name); err != nil {
 		return nil, err
 	}
 	model, left, err := s.Backends.Router(ctx, full, all)
@@ -44,6 +52,17 @@ func routed(ctx context.Context, e *env.Env, s *env.Settings, name string, all b
 		e.Note("without the fallback %v", err)
 	}
 	return model, nil
+}
+
+// unknownModel stands in a dry run for a model of which only servers know what it is.
+type unknownModel struct{}
+
+// Name implements [llm.Model].
+func (unknownModel) Name() string { return "unknown/unknown" }
+
+// Stream implements [llm.Model].
+func (unknownModel) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) { yield(nil, llm.ErrUnreachable) }
 }
 
 // ModelName returns the full name of the model that name stands for.

@@ -162,7 +162,7 @@ func Open(ctx context.Context, e *env.Env, f *Flags) (_ *Opened, err error) {
 	if err := openRuntime(ctx, e, f, o); err != nil {
 		return nil, err
 	}
-	if !f.NoWait {
+	if !f.NoWait && !e.DryRun {
 		if err := greetServers(ctx, e, o.Runtime, o.Servers); err != nil {
 			return nil, err
 		}
@@ -224,7 +224,7 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 	if o.authorizer != nil {
 		opts.Host.Authorizer = o.authorizer
 	}
-	if o.Telling, err = openTelemetry(ctx, o.Settings, o.Log); err != nil {
+	if o.Telling, err = openTelemetry(ctx, o.Settings, e.DryRun, o.Log); err != nil {
 		return err
 	}
 	if o.Telling != nil {
@@ -232,6 +232,13 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 	}
 	if f.WithOptions != nil {
 		f.WithOptions(opts)
+	}
+	if e.DryRun {
+		opts.Host.Lazy = true
+		for i := range opts.Servers {
+			opts.Servers[i].Required = false
+		}
+		prices[unknownModel{}.Name()] = llm.Price{}
 	}
 	if o.Runtime, err = agent.Open(ctx, opts); err != nil {
 		return env.Usagef("%w", err)
@@ -258,6 +265,7 @@ func openAgents(ctx context.Context, e *env.Env, f *Flags, o *Opened) (err error
 	if !f.All {
 		return nil
 	}
+	var faults []error // of all agents
 	for _, name := range slices.Sorted(maps.Keys(o.Settings.Agents)) {
 		def := o.Settings.Agents[name]
 		if o.Agents[name] != nil {
@@ -270,18 +278,35 @@ func openAgents(ctx context.Context, e *env.Env, f *Flags, o *Opened) (err error
 		var own llm.Model
 		if def.Model != "" && f.model == "" {
 			if own, err = ChooseModel(ctx, e, def.Model); err != nil {
-				return fmt.Errorf("the agent %s: %w", name, err)
+				faults = append(faults, fmt.Errorf("%s: the agent %s: %w", def.Source, name, err))
+				continue
 			}
 		}
 		if own == nil && o.Model == nil {
 			e.Note("without the agent %s: it needs a model", name)
 			continue
 		}
-		if o.Agents[name], err = NewAgent(e, f, o, name, &def, own); err != nil {
-			return err
+		a, err := NewAgent(e, f, o, name, &def, own)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", def.Source, err))
+			continue
 		}
+		o.Agents[name] = a
 	}
-	return nil
+	return errors.Join(faults...)
+}
+
+// DryRun reports what the start of a command that opens all agents would refuse of servers, models, agents and
+// telemetry. E is one for dry runs.
+func DryRun(ctx context.Context, e *env.Env) (err error) {
+	f := Flags{All: true, NoWait: true}
+	f.Add(new(cobra.Command))
+	o, err := Open(ctx, e, &f)
+	if err != nil {
+		return err
+	}
+	o.Close(&err)
+	return err
 }
 
 // NewAgent makes an agent of its definition; what the flags say comes first. Without a

@@ -106,9 +106,12 @@ func ServersOf(e *env.Env, f *ServerFlags) ([]mcpclient.Server, error) {
 		}
 		all = append(all, s)
 	}
+	settings, err := e.Config()
+	if err != nil {
+		return nil, err
+	}
 	files, found := f.Files, false
 	if len(files) == 0 && len(f.Commands) == 0 {
-		var err error
 		if files, err = defaultFiles(e); err != nil {
 			return nil, err
 		}
@@ -116,6 +119,9 @@ func ServersOf(e *env.Env, f *ServerFlags) ([]mcpclient.Server, error) {
 	}
 	for _, file := range files {
 		more, err := mcpclient.LoadConfig(file)
+		if found && settings.MCP.Files != nil {
+			err = settings.Fault("mcp.files", err)
+		}
 		if err != nil {
 			return nil, env.Usagef("%w", err)
 		}
@@ -126,11 +132,7 @@ func ServersOf(e *env.Env, f *ServerFlags) ([]mcpclient.Server, error) {
 			all = append(all, s)
 		}
 	}
-	s, err := e.Config()
-	if err != nil {
-		return nil, err
-	}
-	return f.choose(all, &s.MCP)
+	return f.choose(all, &settings.MCP)
 }
 
 // WarnOf says what of the definitions is ignored: the log, where a host says it too, is

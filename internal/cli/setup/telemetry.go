@@ -35,8 +35,8 @@ type exporting struct {
 
 // openTelemetry starts what OTEL_* and the configuration ask for; nil where they ask for
 // nothing. The exporters read the other variables (headers, timeouts, certificates,
-// sampling) themselves.
-func openTelemetry(ctx context.Context, s *env.Settings, log *slog.Logger) (*exporting, error) {
+// sampling) themselves. Dry is [env.Env].DryRun.
+func openTelemetry(ctx context.Context, s *env.Settings, dry bool, log *slog.Logger) (*exporting, error) {
 	if err := s.Resolve("telemetry", os.Getenv); err != nil {
 		return nil, env.Usagef("%w", err)
 	}
@@ -47,7 +47,7 @@ func openTelemetry(ctx context.Context, s *env.Settings, log *slog.Logger) (*exp
 	if own := s.Telemetry.Endpoint; own != "" {
 		u, err := url.Parse(own)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, env.Usagef("telemetry.endpoint %q: want a URL such as http://localhost:4318", own)
+			return nil, env.Usagef("%w", s.Fault("telemetry.endpoint", fmt.Errorf("%q: want a URL such as http://localhost:4318", own)))
 		}
 		base = *u
 	}
@@ -56,7 +56,7 @@ func openTelemetry(ctx context.Context, s *env.Settings, log *slog.Logger) (*exp
 		return nil, err
 	}
 	metrics, err := wanted("METRICS", base.Host != "")
-	if err != nil || !traces && !metrics {
+	if err != nil || dry || !traces && !metrics {
 		return nil, err
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry could not be sent", "error", err) }))

@@ -73,7 +73,7 @@ func TestTelemetry(t *testing.T) {
 			if tt.file {
 				s.Telemetry.Endpoint = srv.URL
 			}
-			o, err := openTelemetry(t.Context(), s, slog.New(slog.DiscardHandler))
+			o, err := openTelemetry(t.Context(), s, false, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestTelemetryRefuses(t *testing.T) {
 			clearOTel(t)
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 			t.Setenv(name, value)
-			o, err := openTelemetry(t.Context(), &env.Settings{Config: new(config.Config)}, slog.New(slog.DiscardHandler))
+			o, err := openTelemetry(t.Context(), &env.Settings{Config: new(config.Config)}, false, slog.New(slog.DiscardHandler))
 			if o != nil || env.ExitCode(err) != env.ExitUsage {
 				t.Errorf("openTelemetry with %s=%s: got %v, %v, want a usage error", name, value, o, err)
 			}

@@ -7,13 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/internal/webserver"
 )
 
@@ -28,27 +26,35 @@ type intake struct {
 	served   chan struct{} // closed when server has ended
 }
 
-// listenIntake opens the address of --http; it is nil without one.
-func listenIntake(f *workerFlags, c *config.Worker) (*intake, error) {
-	if f.http == "" {
+// listenIntake opens the address of --http; it is nil without one, and in a dry run.
+func listenIntake(e *env.Env, f *workerFlags, s *env.Settings) (*intake, error) {
+	c := &s.Worker
+	if f.http == "" && !e.DryRun {
 		return nil, nil
 	}
 	token, source := c.Token.Reveal(), "worker.token"
 	if token == "" {
 		token, source = os.Getenv("TROUPE_WORKER_TOKEN"), "$TROUPE_WORKER_TOKEN"
 	}
-	if token == "" {
+	switch err := bearer.Check(token); {
+	case token == "" && f.http == "":
+		return nil, nil
+	case token == "":
 		return nil, env.Usagef("--http needs a token: who may hand in jobs may do all that the agents may. " +
 			"Set $TROUPE_WORKER_TOKEN, or worker.token in your troupe.yaml")
-	}
-	if err := bearer.Check(token); err != nil {
+	case err != nil:
 		return nil, env.Usagef("%s: %w", source, err)
+	case f.http == "":
+		return nil, nil
 	}
-	address := f.http
-	if strings.HasPrefix(address, ":") {
-		address = "127.0.0.1" + address
+	host, port, err := env.ListenAddress(f.http)
+	if err != nil {
+		return nil, env.FromFlag(s, "--http", f.http, "worker.http", c.HTTP, err)
 	}
-	l, err := net.Listen("tcp", address)
+	if e.DryRun {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, env.Usagef("--http: %w", err)
 	}

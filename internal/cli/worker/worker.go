@@ -122,6 +122,17 @@ func (f *workerFlags) settle(c *config.Worker, kept *config.Store) error {
 	return nil
 }
 
+// DryRun reports what the start of "troupe worker" would refuse of the configuration and of the variables of the
+// environment. E is one for dry runs.
+func DryRun(ctx context.Context, e *env.Env) error {
+	cmd := Command(e)
+	if err := e.FromEnvironment(cmd, nil); err != nil {
+		return err
+	}
+	cmd.SetContext(ctx)
+	return cmd.RunE(cmd, nil)
+}
+
 func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	if e.NoStore && !f.stdin && f.http == "" {
 		return env.Usagef("the queue is in the store: with --no-store jobs only come by --stdin or --http")
@@ -130,10 +141,11 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := f.settle(&settings.Worker, &settings.Store); err != nil {
+	outbound, err := jobs.OutboundOf(e)
+	if err := errors.Join(f.settle(&settings.Worker, &settings.Store), err, checkSchedules(settings.Worker.Schedules)); err != nil {
 		return err
 	}
-	intake, err := listenIntake(f, &settings.Worker) // first: an address that cannot be had is known before servers start
+	intake, err := listenIntake(e, f, settings) // first: an address that cannot be had is known before servers start
 	if err != nil {
 		return err
 	}
@@ -147,7 +159,7 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 		defer func() { err = errors.Join(err, intake.close()) }() // it may be closed already
 	}
 	var at net.Listener
-	if f.console != "" {
+	if f.console != "" && !e.DryRun {
 		if at, err = console.Listen("--console", f.console); err != nil {
 			return err
 		}
@@ -167,11 +179,14 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 		return start.leave(ctx, err)
 	}
 	defer o.Close(&err)
-	d, err := newDaemon(ctx, e, o, f, &settings.Worker, intake, start)
+	d, err := newDaemon(ctx, e, o, f, &settings.Worker, outbound, intake, start)
 	if err != nil {
 		return start.leave(ctx, err)
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	if e.DryRun {
+		return nil
+	}
 	if at != nil {
 		web, err := console.Serve(e, at, o.Store, o.Log, &d.admin)
 		if err != nil {
@@ -198,17 +213,13 @@ type daemon struct {
 	closes []func()
 }
 
-func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in *intake, start *patience) (_ *daemon, err error) {
+func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, out *jobs.Outbound, in *intake, start *patience) (_ *daemon, err error) {
 	d := &daemon{env: e, o: o, flags: f, intake: in, out: newJobLines(e.Stdout, f.events)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
 		}
 	}()
-	guard, err := jobs.HookGuard(e)
-	if err != nil {
-		return nil, err
-	}
 	agents := slices.Collect(maps.Values(o.Agents))
 	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, ParkAfter: f.parkAfter, GiveUp: f.giveUp, Lease: f.lease,
 		Drain: f.drain, Keep: f.keep, KeepRuns: f.keepRuns, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
@@ -220,19 +231,25 @@ func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags,
 		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
 	}, Stalled: func() int { return len(o.Runtime.Stalled()) }, Servers: func() []jobapi.ServerUse { return serverUse(o) },
 		Providers: func() []jobapi.Provider { return providers(o) }})
-	if c.HookSecret.IsZero() {
-		guard = nil // a receiver could not verify our webhooks
-	} else if err := d.openHooks(c, guard); err != nil {
-		return nil, err
+	var guard *netguard.Guard
+	if out.Secret != nil { // else a receiver could not verify our webhooks
+		guard = out.Guard
+		d.hooks, err = jobapi.StartHooks(o.Runtime.System(), jobapi.HooksOptions{Store: o.Store, Guard: guard, Secret: *out.Secret, OnEnd: d.metric.Hook, Logger: o.Log})
+		if err != nil {
+			return nil, err
+		}
 	}
-	if err := jobs.Notify(e, c, o.Runtime.System(), o.Store, d.hooks, o.Log); err != nil {
+	if err := out.StartNotices(o.Runtime.System(), o.Store, d.hooks, o.Log); err != nil {
 		return nil, err
 	}
 	if err := start.until(ctx, func() error { return putSchedules(ctx, o, c.Schedules) }); err != nil {
 		return nil, err
 	}
-	if f.stdin {
+	if f.stdin && !e.DryRun {
 		d.stdin = newStdinJobs(e.Stdin, o.Store, guard, d.out, d.worker.Wake)
+	}
+	if e.DryRun {
+		return d, nil
 	}
 	d.admin = setup.AdminOptions(o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() })
 	d.closes = append(d.closes, setup.OpenAdmin(o, d.admin))
@@ -260,16 +277,6 @@ func providers(o *setup.Opened) []jobapi.Provider {
 		all = append(all, jobapi.Provider{Name: name, Circuit: s.Circuit, Class: s.Class, Since: s.Since, Until: s.Until, Errors: errs[name]})
 	}
 	return all
-}
-
-func (d *daemon) openHooks(c *config.Worker, guard *netguard.Guard) error {
-	secret, err := jobapi.NewSecret(c.HookSecret.Reveal())
-	if err != nil {
-		return env.Usagef("worker.hook_secret: %w", err)
-	}
-	d.hooks, err = jobapi.StartHooks(d.o.Runtime.System(), jobapi.HooksOptions{Store: d.o.Store, Guard: guard, Secret: secret,
-		OnEnd: d.metric.Hook, Logger: d.o.Log})
-	return err
 }
 
 // wake has everything looked at that others may have changed in the store.
@@ -412,11 +419,30 @@ func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
 	}
 }
 
+// checkSchedules reports what is wrong with the times of schedules, of all of them.
+func checkSchedules(all map[string]config.Schedule) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := worker.Check(all[name].Cron, all[name].Timezone); err != nil {
+			errs = append(errs, env.Usagef("%s: the schedule %s: %w", all[name].Source, name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // putSchedules makes the schedules of the store those of the configuration. Without any
 // there, those of the store stay: another worker's configuration has them.
 func putSchedules(ctx context.Context, o *setup.Opened, all map[string]config.Schedule) error {
 	if len(all) == 0 {
 		return nil
+	}
+	if err := checkSchedules(all); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if who := cmp.Or(all[name].Agent, jobapi.MainAgent); o.Agents[who] == nil {
+			return env.Usagef("%s: the schedule %s: there is no agent %q", all[name].Source, name, who)
+		}
 	}
 	old, err := o.Store.Schedules(ctx)
 	if err != nil {
@@ -425,9 +451,6 @@ func putSchedules(ctx context.Context, o *setup.Opened, all map[string]config.Sc
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]
 		who := cmp.Or(s.Agent, jobapi.MainAgent)
-		if o.Agents[who] == nil {
-			return env.Usagef("%s: the schedule %s: there is no agent %q", s.Source, name, who)
-		}
 		if _, err := worker.PutSchedule(ctx, o.Store, store.Schedule{Name: name, Cron: s.Cron, Zone: s.Timezone, Agent: who, Prompt: s.Prompt}); err != nil {
 			return env.Usagef("%s: %w", s.Source, err)
 		}
