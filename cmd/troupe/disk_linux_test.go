@@ -113,6 +113,32 @@ func TestWorkerStartsOnAFullDisk(t *testing.T) {
 	if got := ready(); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("readyz: got %s, want 200", got)
 	}
+	// One that runs says so as well, and that it is over.
+	up := func(want string) func() bool {
+		return func() bool {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer a-token-of-enough-bytes")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return false
+			}
+			defer resp.Body.Close()
+			out, err := io.ReadAll(resp.Body)
+			return err == nil && strings.Contains(string(out), "\ntroupe_store_up "+want+"\n")
+		}
+	}
+	waitFor(t, "metrics of a store that works", up("1"))
+	fill(t, disk)
+	waitFor(t, "the worker to say that its store is full", func() bool { return strings.Contains(ready(), "503") && strings.Contains(ready(), "it is full") })
+	waitFor(t, "metrics of a store that is full", up("0"))
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the worker to be ready again", func() bool { return strings.HasPrefix(ready(), "200 ") })
+	waitFor(t, "metrics of a store that works again", up("1"))
 	if err := w.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,13 @@ func TestWorkerGuide(t *testing.T) {
 				"OPENAI_BASE_URL": srv.URL, "TROUPE_MODEL": "openai/scripted", "TROUPE_HOOK_SECRET": "a secret of enough bytes", "GORACE": "atexit_sleep_ms=0"} {
 				e.Setenv(name, value)
 			}
-			return nil
+			// The guide has people notified by a program of desktops.
+			programs := filepath.Join(e.WorkDir, ".programs")
+			e.Setenv("PATH", programs+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			if err := os.Mkdir(programs, 0o700); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(programs, "notify-send"), []byte("#!/bin/sh\n"), 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"until": until, "ready": ready},
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -311,7 +312,9 @@ func TestMetrics(t *testing.T) {
 	if _, err := s.AddJob(t.Context(), store.Job{Agent: "main", Prompt: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	m := jobapi.NewMetrics(jobapi.MetricsOptions{System: newSystem2(t), Jobs: s, Now: func() jobapi.Places { return jobapi.Places{Running: 2, Parked: 3, MaxParked: 9} },
+	sys := newSystem2(t)
+	probe := jobapi.NewStoreProbe(sys, s, func() int { return 0 }, slog.New(slog.DiscardHandler))
+	m := jobapi.NewMetrics(jobapi.MetricsOptions{System: sys, Jobs: s, Probe: probe, Now: func() jobapi.Places { return jobapi.Places{Running: 2, Parked: 3, MaxParked: 9} },
 		Stalled: func() int { return 4 }, Providers: func() []jobapi.Provider {
 			return []jobapi.Provider{{Name: "a", Circuit: "closed"}, {Name: "b", Circuit: "open", Class: "server", Errors: map[string]int64{"server": 5, "auth": 1}},
 				{Name: "c", Circuit: "half-open", Class: "server"}, {Name: "d\xff", Circuit: "closed", Class: "auth"}}

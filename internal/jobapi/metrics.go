@@ -21,6 +21,7 @@ import (
 type MetricsOptions struct {
 	System *actors.System // required
 	Jobs   store.Jobs     // required
+	Probe  *StoreProbe    // required
 	// Now returns the jobs of this worker. Nil leaves them out.
 	Now func() Places
 	// Servers returns the use of the MCP servers. Nil leaves it out.
@@ -172,7 +173,7 @@ var (
 	circuitDesc   = prometheus.NewDesc("troupe_provider_circuit", "Whether a provider of models is away: 0 it works, 1 its circuit is open or it refuses the key, 0.5 the next request tries.", []string{"provider"}, nil)
 	errorsDesc    = prometheus.NewDesc("troupe_model_errors_total", "Requests to models that have failed, each attempt.", []string{"provider", "class"}, nil)
 	waitingDesc   = prometheus.NewDesc("troupe_server_waiting_calls", "Calls that wait for an instance of an MCP server.", []string{"server"}, nil)
-	storeDesc     = prometheus.NewDesc("troupe_store_up", "Whether the store answers.", nil, nil)
+	storeDesc     = prometheus.NewDesc("troupe_store_up", "Whether the store answers and takes writes.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
@@ -195,6 +196,9 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 	counts, err := s.opts.Jobs.JobCounts(ctx)
 	up := 1.0
 	if err != nil {
+		up = 0
+	}
+	if s.opts.Probe.Check(ctx) != nil {
 		up = 0
 	}
 	gauge(storeDesc, up)

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/mcp"
 	"github.com/troupe-dev/troupe/internal/cli/models"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/diskspace"
 	"github.com/troupe-dev/troupe/internal/modelconfig"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -176,7 +177,7 @@ func checkDisk(_ context.Context, d *doctor) []check {
 		}
 		dir = filepath.Dir(dir)
 	}
-	free, err := freeSpace(dir)
+	free, err := diskspace.Free(dir)
 	if err != nil {
 		return []check{{Area: "disk", Status: checkWarning, Text: fmt.Sprintf("how much room %s has is not known: %v", dir, err)}}
 	}

@@ -205,6 +205,7 @@ type daemon struct {
 	flags  *workerFlags
 	worker *worker.Worker
 	hooks  *jobapi.Hooks // nil without a secret
+	probe  *jobapi.StoreProbe
 	metric *jobapi.Metrics
 	admin  admin.Options
 	out    *jobLines
@@ -226,10 +227,12 @@ func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags,
 	if err != nil {
 		return nil, env.Usagef("%w", err)
 	}
-	d.metric = jobapi.NewMetrics(jobapi.MetricsOptions{System: o.Runtime.System(), Jobs: o.Store, Now: func() jobapi.Places {
+	stalled := func() int { return len(o.Runtime.Stalled()) }
+	d.probe = jobapi.NewStoreProbe(o.Runtime.System(), o.Store, stalled, o.Log)
+	d.metric = jobapi.NewMetrics(jobapi.MetricsOptions{System: o.Runtime.System(), Jobs: o.Store, Probe: d.probe, Now: func() jobapi.Places {
 		s := d.worker.Counts()
 		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
-	}, Stalled: func() int { return len(o.Runtime.Stalled()) }, Servers: func() []jobapi.ServerUse { return serverUse(o) },
+	}, Stalled: stalled, Servers: func() []jobapi.ServerUse { return serverUse(o) },
 		Providers: func() []jobapi.Provider { return providers(o) }})
 	var guard *netguard.Guard
 	if out.Secret != nil { // else a receiver could not verify our webhooks
@@ -320,7 +323,7 @@ func (d *daemon) ready(ctx context.Context) error {
 	if _, err := d.o.Store.Jobs(ctx, store.JobQuery{Brief: true, Limit: 1}); err != nil {
 		return errors.New("the store does not answer")
 	}
-	return nil
+	return d.probe.Check(ctx)
 }
 
 // heard passes on what happens to jobs. It is called for one event after the other.

@@ -1,13 +1,14 @@
 //go:build linux || darwin || freebsd
 
-package doctor
+// Package diskspace says how much room a disk has.
+package diskspace
 
 import (
 	"golang.org/x/sys/unix"
 )
 
-// freeSpace is the room that this user has on the disk of a folder, in bytes.
-func freeSpace(dir string) (int64, error) {
+// Free is the room that this user has on the disk of a folder, in bytes.
+func Free(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err
