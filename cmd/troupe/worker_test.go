@@ -99,6 +99,33 @@ func TestWorkerParksAndGoesOn(t *testing.T) {
 	}
 }
 
+// TestProcessesOfOtherStores: no command shows the processes of another store as those of its own, and one of the same store is
+// found by whatever name that has.
+func TestProcessesOfOtherStores(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.plays("openai", llmtest.NewServer(llmtest.Say("Fine.")).Loop())
+	w := h.start("worker", "--store", "one.db", "--mcp", "effects="+"effects "+h.path("lines.txt"), "--log-level", "info")
+	waitFor(t, "the worker", func() bool { return strings.Contains(h.must("tree", "--store", "one.db"), "worker") })
+	if got := h.must("tree", "--store", h.path("one.db"), "--json"); !strings.Contains(got, `"command": "worker"`) {
+		t.Errorf("by its whole path: got %s", got)
+	}
+	for _, args := range [][]string{{"--store", "two.db"}, {}, {"--no-store"}} {
+		if got := strings.TrimSpace(h.must(append([]string{"tree", "--json"}, args...)...)); got != "[]" {
+			t.Errorf("tree %v: got %s", args, got)
+		}
+	}
+	if out := h.run("jobs", "add", "--store", "two.db", "--agent", "nosuch", "x"); !strings.Contains(out.stderr, "no worker of yours") {
+		t.Errorf("jobs add to the other store: %s", out.stderr)
+	}
+	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.end(); code != 0 {
+		t.Errorf("after SIGTERM: got %d, want 0\n%s", code, w.stderr.String())
+	}
+}
+
 // A form of a server is filled in from another process; what does not fit it is refused
 // and decides nothing (SECA-32).
 func TestWorkerFormInInbox(t *testing.T) {

@@ -251,12 +251,48 @@ func TestHostileProcess(t *testing.T) {
 }
 
 func TestDir(t *testing.T) {
-	if got, want := admin.Dir("/home/a/.local/state/troupe"), "/home/a/.local/state/troupe/sockets"; got != want {
-		t.Errorf("Dir: got %q, want %q", got, want)
+	if got, want := admin.Dir("/home/a/.local/state/troupe", "/a.db"), "/home/a/.local/state/troupe/sockets"; filepath.Dir(got) != want {
+		t.Errorf("Dir: got %q, want a folder in %q", got, want)
 	}
 	long := "/" + strings.Repeat("long/", 40)
-	if got := admin.Dir(long); len(got) > 80 || got != admin.Dir(long) || got == admin.Dir(long+"x") {
+	if got := admin.Dir(long, "/a.db"); len(got) > 80 || got != admin.Dir(long, "/a.db") || got == admin.Dir(long+"x", "/a.db") {
 		t.Errorf("Dir(%d bytes): got %q, want a short name of its own", len(long), got)
+	}
+}
+
+// TestDirOfStores: a store has one folder by whatever name it is told, before and after it is made, and no other store has it.
+func TestDirOfStores(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.Mkdir("real", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", "link"); err != nil {
+		mcptest.Lacks(t, "symbolic links", err)
+	}
+	file := filepath.Join(dir, "real", "a.db")
+	names := []string{file, "real/a.db", "./real/../real/a.db", "link/a.db", filepath.Join(dir, "link", "a.db")}
+	want := admin.Dir("/state", file)
+	for made := range 2 {
+		for _, name := range names {
+			if got := admin.Dir("/state", name); got != want {
+				t.Errorf("made %d: Dir of %s: got %s, want %s", made, name, got, want)
+			}
+		}
+		for _, other := range []string{"real/b.db", "a.db", "real/a.db2", "\x00process 1"} {
+			if admin.Dir("/state", other) == want {
+				t.Errorf("made %d: Dir of %q is the one of %s", made, other, file)
+			}
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if made == 0 {
+			if err := os.Symlink(file, "name.db"); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, "name.db")
+		}
 	}
 }
 

@@ -3,12 +3,12 @@
 //
 // A process that runs agents listens on a Unix socket in the state folder:
 //
-//	srv, err := admin.Listen(admin.Dir(state), admin.Options{System: rt.System(), Command: "worker", Wake: w.Wake})
+//	srv, err := admin.Listen(admin.Dir(state, storeFile), admin.Options{System: rt.System(), Command: "worker", Wake: w.Wake})
 //	defer srv.Close()
 //
 // Another finds it there:
 //
-//	clients, err := admin.Find(admin.Dir(state))
+//	clients, err := admin.Find(admin.Dir(state, storeFile))
 //	for _, c := range clients {
 //		tree, err := c.Tree(ctx)
 //	}

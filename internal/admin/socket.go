@@ -18,10 +18,13 @@ const maxSocketPath = 100
 // suffix is that of a socket's file name; before it is the process's id.
 const suffix = ".sock"
 
-// Dir is the folder of the sockets of a state folder: a folder in it, or one among the
-// temporary files, named after it, if its path is too long for a socket.
-func Dir(state string) string {
-	dir := filepath.Join(state, "sockets")
+// Dir is the folder of the sockets of the processes that share a store: one below a state folder, or one among the
+// temporary files, named after it, if its path is too long for a socket. Processes of other stores have other folders,
+// so none is found, shown or woken as one of this store. Store names the store: the path of its file, or another text
+// that no path is.
+func Dir(state, store string) string {
+	name := sha256.Sum256([]byte(samePath(store)))
+	dir := filepath.Join(state, "sockets", hex.EncodeToString(name[:8]))
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -30,6 +33,20 @@ func Dir(state string) string {
 	}
 	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(os.TempDir(), "troupe-"+hex.EncodeToString(sum[:8]))
+}
+
+// samePath is the path by which all processes name the file, whichever way and from wherever they were told of it.
+func samePath(file string) string {
+	if abs, err := filepath.Abs(file); err == nil {
+		file = abs
+	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil { // the file is not there yet
+		return filepath.Join(dir, filepath.Base(file))
+	}
+	return file
 }
 
 // own makes dir a folder that only this user can enter, or says why that fails.

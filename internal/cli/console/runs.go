@@ -28,11 +28,7 @@ type control struct {
 
 // each asks the processes of this user in turn, until one of them has the run.
 func (c *control) each(ctx context.Context, ask func(context.Context, *admin.Client) error) error {
-	state, err := env.StateDir()
-	if err != nil {
-		return err
-	}
-	clients, err := admin.Find(admin.Dir(state))
+	clients, err := c.env.Processes()
 	if err != nil {
 		return err
 	}

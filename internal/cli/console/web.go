@@ -62,7 +62,7 @@ func serveWith(e *env.Env, l net.Listener, s store.Store, log *slog.Logger, own 
 	ctx, leave := context.WithCancel(context.Background())
 	o := &console.Options{Store: s, Name: env.UserName(), Logger: log,
 		Workers: func(ctx context.Context) []worker.Status { return jobs.Workers(ctx, e) },
-		Wake:    func() { e.WakeAll(ctx) }, Processes: processes(own), Runs: &control{e, s}}
+		Wake:    func() { e.WakeAll(ctx) }, Processes: processes(e, own), Runs: &control{e, s}}
 	base, err := f.options(o, l)
 	if err != nil {
 		leave()
@@ -90,19 +90,15 @@ func serveWith(e *env.Env, l net.Listener, s store.Store, log *slog.Logger, own 
 	return w, nil
 }
 
-// processes finds the processes of this user: this one, if it runs agents, and those that listen on
+// processes finds the processes of this user that share the store: this one, if it runs agents, and those that listen on
 // admin sockets.
-func processes(own *admin.Options) func(context.Context) ([]console.Process, error) {
+func processes(e *env.Env, own *admin.Options) func(context.Context) ([]console.Process, error) {
 	var all []console.Process
 	if own != nil {
 		all = append(all, admin.NewLocal(*own))
 	}
 	return func(context.Context) ([]console.Process, error) {
-		state, err := env.StateDir()
-		if err != nil {
-			return all, err
-		}
-		clients, err := admin.Find(admin.Dir(state))
+		clients, err := e.Processes()
 		found := slices.Clone(all)
 		for _, c := range clients {
 			if own == nil || c.PID() != os.Getpid() {

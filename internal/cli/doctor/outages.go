@@ -17,16 +17,12 @@ import (
 // checkOutages says which providers of models are away for processes that run, and which jobs wait
 // for one.
 func checkOutages(ctx context.Context, d *doctor) []check {
-	return append(checkProcesses(ctx), checkWaiting(ctx, d)...)
+	return append(checkProcesses(ctx, d), checkWaiting(ctx, d)...)
 }
 
 // checkProcesses asks the processes of this user. One that ends meanwhile is left out.
-func checkProcesses(ctx context.Context) (out []check) {
-	state, err := env.StateDir()
-	if err != nil {
-		return nil // it is said there
-	}
-	clients, err := admin.Find(admin.Dir(state))
+func checkProcesses(ctx context.Context, d *doctor) (out []check) {
+	clients, err := d.env.Processes()
 	if err != nil {
 		return []check{{Area: "outages", Status: checkWarning, Text: "the processes that run cannot be asked: " + err.Error()}}
 	}

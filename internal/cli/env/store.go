@@ -25,11 +25,34 @@ const LookEvery = 500 * time.Millisecond
 // WakeAll tells the processes that share the store's state that something is new, and
 // returns how many there are.
 func (e *Env) WakeAll(ctx context.Context) int {
-	state, err := StateDir()
+	dir, err := e.SocketDir()
 	if err != nil {
 		return 0 // they see by themselves, within a second
 	}
-	return admin.WakeAll(ctx, admin.Dir(state))
+	return admin.WakeAll(ctx, dir)
+}
+
+// SocketDir is the folder of the admin sockets of all processes that share the store. A process that keeps nothing
+// shares none.
+func (e *Env) SocketDir() (string, error) {
+	state, err := StateDir()
+	if err != nil {
+		return "", err
+	}
+	if e.NoStore {
+		return admin.Dir(state, fmt.Sprintf("\x00process %d", os.Getpid())), nil
+	}
+	file, err := e.StoreFile()
+	return admin.Dir(state, file), err
+}
+
+// Processes are those of this user on this machine that share the store, and listen on admin sockets.
+func (e *Env) Processes() ([]*admin.Client, error) {
+	dir, err := e.SocketDir()
+	if err != nil {
+		return nil, err
+	}
+	return admin.Find(dir)
 }
 
 func UserName() string {

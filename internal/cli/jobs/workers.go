@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent/worker"
-	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -18,11 +17,7 @@ import (
 // Workers asks the workers of this user on this machine how they stand. One that does not
 // answer in a moment is left out: this is for hints.
 func Workers(ctx context.Context, e *env.Env) (list []worker.Status) {
-	state, err := env.StateDir()
-	if err != nil {
-		return nil
-	}
-	clients, err := admin.Find(admin.Dir(state))
+	clients, err := e.Processes()
 	if err != nil {
 		return nil
 	}

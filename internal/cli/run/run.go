@@ -151,7 +151,7 @@ func openSocket(e *env.Env, o *setup.Opened) (close func()) {
 	if e.NoStore { // others know of no run
 		return func() {}
 	}
-	return setup.OpenAdmin(o, setup.AdminOptions(o, "run", o.Runtime.Wake, nil, nil))
+	return setup.OpenAdmin(e, o, setup.AdminOptions(o, "run", o.Runtime.Wake, nil, nil))
 }
 
 // follow starts the run and shows it until it has ended.

@@ -159,11 +159,7 @@ func showRun(ctx context.Context, e *env.Env, s store.Store, r store.Run, asJSON
 // stalled asks the processes that run whether one of them has the run, and waits for the
 // store to take its events.
 func stalled(ctx context.Context, e *env.Env, run string) bool {
-	state, err := env.StateDir()
-	if err != nil {
-		return false
-	}
-	trees, err := (&treeView{env: e, dir: admin.Dir(state)}).trees(ctx)
+	trees, err := (&treeView{env: e}).trees(ctx)
 	if err != nil {
 		return false // it is a courtesy
 	}

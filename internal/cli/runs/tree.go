@@ -24,17 +24,13 @@ func TreeCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree",
 		Short: "Show the actors of the workers and servers that run",
-		Long: `Show the supervision tree of each worker and server of yours that runs: what each actor is, how it stands, its age,
+		Long: `Show the supervision tree of each worker and server of yours that runs on this machine with this store: what each actor is, how it stands, its age,
 how often it was restarted and what it failed with. Actors without a mailbox of their own are counted only.
 Many siblings that have nothing to tell are shown as one line; --json has them all.`,
 		Example: "  troupe tree\n  troupe tree --watch\n  troupe tree --json",
 		Args:    env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, err := env.StateDir()
-			if err != nil {
-				return env.Usagef("finding the state folder: %w", err)
-			}
-			t := &treeView{env: e, dir: admin.Dir(state), json: asJSON, pid: pid}
+			t := &treeView{env: e, json: asJSON, pid: pid}
 			if watch {
 				return t.watch(cmd.Context(), max(every, 100*time.Millisecond))
 			}
@@ -51,14 +47,13 @@ Many siblings that have nothing to tell are shown as one line; --json has them a
 // treeView shows trees.
 type treeView struct {
 	env  *env.Env
-	dir  string
 	json bool
 	pid  int
 }
 
 // trees asks all processes. One that ends meanwhile is left out.
 func (t *treeView) trees(ctx context.Context) ([]admin.Tree, error) {
-	clients, err := admin.Find(t.dir)
+	clients, err := t.env.Processes()
 	if err != nil {
 		return nil, err
 	}

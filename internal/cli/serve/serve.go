@@ -157,7 +157,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		return nil
 	}
 	admin := setup.AdminOptions(o, "serve", o.Runtime.Wake, nil, func() any { return map[string]int{"clients": front.Clients()} })
-	defer setup.OpenAdmin(o, admin)()
+	defer setup.OpenAdmin(e, o, admin)()
 	if at != nil {
 		pages, err := console.Serve(e, at, o.Store, o.Log, &admin)
 		if err != nil {

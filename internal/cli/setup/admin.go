@@ -19,11 +19,11 @@ func AdminOptions(o *Opened, command string, wake func(), waits func(run string)
 // OpenAdmin opens the socket at which other processes of the user see what runs here,
 // and say that there is something new in the store. It is a courtesy: without it they
 // see nothing, and this process looks by itself.
-func OpenAdmin(o *Opened, opts admin.Options) (close func()) {
-	state, err := env.StateDir()
+func OpenAdmin(e *env.Env, o *Opened, opts admin.Options) (close func()) {
+	dir, err := e.SocketDir()
 	if err == nil {
 		var s *admin.Server
-		if s, err = admin.Listen(admin.Dir(state), opts); err == nil {
+		if s, err = admin.Listen(dir, opts); err == nil {
 			return func() {
 				if err := s.Close(); err != nil {
 					o.Log.Warn("the admin socket was not closed", "error", err)

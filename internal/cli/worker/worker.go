@@ -255,7 +255,7 @@ func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags,
 		return d, nil
 	}
 	d.admin = setup.AdminOptions(o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() })
-	d.closes = append(d.closes, setup.OpenAdmin(o, d.admin))
+	d.closes = append(d.closes, setup.OpenAdmin(e, o, d.admin))
 	if in != nil {
 		return d, d.takeJobs(guard)
 	}
