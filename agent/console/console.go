@@ -141,6 +141,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webserver.BoundBody(w, r)
 	setHeaders(w.Header())
 	switch {
+	case r.Method == http.MethodGet && r.URL.Path == "/healthz": // for any name, and without a login: it tells nothing else
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"status":"ok"}` + "\n")) // the client may have gone
 	case !c.knows(r.Host):
 		c.say(w, r, http.StatusMisdirectedRequest, "The console is not reached by this name.")
 	case c.cross.Check(r) != nil:

@@ -58,6 +58,57 @@ func (h *home) serveHTTP(args ...string) *served {
 	return s
 }
 
+// TestServeMetrics: what operators ask for is at an address of its own, and never where clients are served; one that others
+// can reach wants a token (SECA-1).
+func TestServeMetrics(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "OPENAI_API_KEY=none", "OPENAI_BASE_URL=http://127.0.0.1:1", "TROUPE_MODEL=openai/x")
+	address := freeAddress(t)
+	s := h.serveHTTP("--metrics", address)
+	get := func(at, host string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		out, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(out)
+	}
+	for _, path := range []string{"/metrics", "/readyz"} {
+		if code, out := get(s.url+path, ""); code != http.StatusNotFound {
+			t.Errorf("where clients are served, %s: got %d %s", path, code, out)
+		}
+	}
+	if code, out := get("http://"+address+"/metrics", ""); code != http.StatusOK || !strings.Contains(out, "\ntroupe_store_up 1\n") || !strings.Contains(out, "\ntroupe_serve_clients 0\n") {
+		t.Errorf("metrics: got %d %.2000s", code, out)
+	}
+	if code, out := get("http://"+address+"/readyz", ""); code != http.StatusOK || !strings.Contains(out, `"ready"`) {
+		t.Errorf("readyz: got %d %s", code, out)
+	}
+	if code, _ := get("http://"+address+"/healthz", ""); code != http.StatusOK {
+		t.Errorf("healthz: got %d", code)
+	}
+	if code, _ := get("http://"+address+"/metrics", "evil.example"); code != http.StatusMisdirectedRequest {
+		t.Errorf("by another name: got %d", code)
+	}
+	if code := s.end(t); code != 0 {
+		t.Errorf("after SIGTERM: got %d", code)
+	}
+	if out := h.run("serve", "--http", "127.0.0.1:0", "--metrics", "0.0.0.0:0"); out.code != 2 || !strings.Contains(out.stderr, "TROUPE_METRICS_TOKEN") {
+		t.Errorf("an address that others can reach: got %d %s", out.code, out.stderr)
+	}
+}
+
 // end sends SIGTERM and returns the exit code.
 func (s *served) end(t *testing.T) int {
 	t.Helper()

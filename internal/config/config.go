@@ -192,6 +192,12 @@ type Login struct {
 	ClientSecret     Key
 }
 
+// Metrics is where operators ask for metrics and readiness.
+type Metrics struct {
+	HTTP  string // the address to listen on; empty for none
+	Token Key
+}
+
 // Serve is what "troupe serve" does where the command line says nothing.
 type Serve struct {
 	HTTP     string   // the address to listen on; empty means stdio has to be asked for
@@ -206,6 +212,7 @@ type Serve struct {
 	AllowedHosts   []string
 	AllowedOrigins []string
 	Auth           Auth
+	Metrics        Metrics
 	ShareLogins    *bool // all clients act with the logins of this program at the servers behind
 	BehindProxy    *bool // a proxy adds the address of its client to X-Forwarded-For
 }

@@ -80,6 +80,9 @@ func (d *decoder) serve(n *yaml.Node, s *Serve) {
 		"share_logins":  d.flag(&s.ShareLogins),
 		"behind_proxy":  d.flag(&s.BehindProxy),
 		"allowed_hosts": d.texts(&s.AllowedHosts), "allowed_origins": d.texts(&s.AllowedOrigins),
+		"metrics": func(n *yaml.Node) {
+			d.object(n, fields{"http": d.text(&s.Metrics.HTTP), "token": d.secret(&s.Metrics.Token)})
+		},
 		"auth": func(n *yaml.Node) { d.auth(n, &s.Auth) },
 	})
 }
@@ -191,10 +194,10 @@ func (d *decoder) telemetry(n *yaml.Node, t *Telemetry) {
 // late are the values whose variables are put in when they are needed, by their keys.
 func (c *Config) late() (texts map[string]*string, secrets map[string]*Key) {
 	return map[string]*string{
-			"store.path": &c.Store.Path, "serve.http": &c.Serve.HTTP, "serve.auth.issuer": &c.Serve.Auth.Issuer,
+			"store.path": &c.Store.Path, "serve.http": &c.Serve.HTTP, "serve.metrics.http": &c.Serve.Metrics.HTTP, "serve.auth.issuer": &c.Serve.Auth.Issuer,
 			"serve.auth.resource": &c.Serve.Auth.Resource, "serve.auth.introspect.client_id": &c.Serve.Auth.ClientID, "worker.http": &c.Worker.HTTP, "worker.notify.url": &c.Worker.Notify.URL, "telemetry.endpoint": &c.Telemetry.Endpoint,
 		}, map[string]*Key{
-			"serve.auth.token": &c.Serve.Auth.Token, "serve.auth.introspect.client_secret": &c.Serve.Auth.ClientSecret, "worker.token": &c.Worker.Token, "worker.hook_secret": &c.Worker.HookSecret,
+			"serve.auth.token": &c.Serve.Auth.Token, "serve.metrics.token": &c.Serve.Metrics.Token, "serve.auth.introspect.client_secret": &c.Serve.Auth.ClientSecret, "worker.token": &c.Worker.Token, "worker.hook_secret": &c.Worker.HookSecret,
 		}
 }
 

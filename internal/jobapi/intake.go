@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/bearer"
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/store"
@@ -70,7 +69,7 @@ func NewIntake(o IntakeOptions) (*Intake, error) {
 	in := &Intake{opts: o, token: bearer.New(o.Token)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
-	mux.HandleFunc("GET /readyz", in.ready)
+	mux.HandleFunc("GET /readyz", readiness(o.Ready, o.Providers))
 	mux.HandleFunc("POST /v1/jobs", in.authorized(in.add))
 	mux.HandleFunc("GET /v1/jobs", in.authorized(in.list))
 	mux.HandleFunc("GET /v1/jobs/{id}", in.authorized(in.show))
@@ -103,8 +102,7 @@ const (
 func (in *Intake) authorized(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !in.token.In(r) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
-			problem(w, http.StatusUnauthorized, "want the header Authorization: Bearer TOKEN")
+			unauthorized(w)
 			return
 		}
 		next(w, r)
@@ -125,16 +123,6 @@ func (in *Intake) other(w http.ResponseWriter, r *http.Request) {
 	problem(w, http.StatusNotFound, "there is no such path; jobs are at /v1/jobs")
 }
 
-func (in *Intake) ready(w http.ResponseWriter, r *http.Request) {
-	if in.opts.Ready != nil {
-		if err := in.opts.Ready(r.Context()); err != nil {
-			problem(w, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-	}
-	writeJSON(w, http.StatusOK, "application/json", Readiness{Status: "ready", Away: in.away()})
-}
-
 // Readiness is the answer of GET /readyz.
 type Readiness struct {
 	Status string `json:"status"` // "ready"
@@ -150,18 +138,6 @@ type Away struct {
 	Class    string    `json:"class"` // why, see [llm.Class]
 	Since    time.Time `json:"since,omitzero"`
 	Until    time.Time `json:"until,omitzero"` // it is tried again; absent means with the next request
-}
-
-func (in *Intake) away() (all []Away) {
-	if in.opts.Providers == nil {
-		return nil
-	}
-	for _, p := range in.opts.Providers() {
-		if p.Class != "" && len(all) < maxProviders {
-			all = append(all, Away{clip.Name(p.Name), p.Class, p.Since.UTC(), p.Until.UTC()})
-		}
-	}
-	return all
 }
 
 // add queues a job.
@@ -346,13 +322,13 @@ func answerJob(w http.ResponseWriter, status int, j Job) {
 	writeJSON(w, status, "application/json", j)
 }
 
-// Starting answers in place of an [Intake] until the worker has started: /healthz that it lives, /readyz why
+// Starting answers in place of an [Intake] until a command has started: /healthz that it lives, /readyz why
 // it takes no jobs yet, and all else that it is to be asked later.
-func Starting(why func(context.Context) error) http.Handler {
+func Starting(command string, why func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		text := "the worker is starting"
+		text := "the " + command + " is starting"
 		if r.URL.Path == "/readyz" {
 			text = why(r.Context()).Error()
 		}

@@ -155,7 +155,7 @@ func TestAgentsElsewhere(t *testing.T) {
 
 // Until a worker has started it says that it lives, and why it takes no jobs.
 func TestStarting(t *testing.T) {
-	h := jobapi.Starting(func(context.Context) error { return errors.New("it waits for its store") })
+	h := jobapi.Starting("worker", func(context.Context) error { return errors.New("it waits for its store") })
 	for path, want := range map[string]string{"/healthz": "200 ok", "/readyz": "503 it waits for its store", "/v1/jobs": "503 starting", "/metrics": "503 starting"} {
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))

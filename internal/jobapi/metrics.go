@@ -24,6 +24,8 @@ type MetricsOptions struct {
 	Probe  *StoreProbe    // required
 	// Now returns the jobs of this worker. Nil leaves them out.
 	Now func() Places
+	// Clients returns how many clients are served. Nil leaves it out.
+	Clients func() int
 	// Servers returns the use of the MCP servers. Nil leaves it out.
 	Servers func() []ServerUse
 	// Providers returns how the providers of models stand. Nil leaves it out.
@@ -173,12 +175,13 @@ var (
 	circuitDesc   = prometheus.NewDesc("troupe_provider_circuit", "Whether a provider of models is away: 0 it works, 1 its circuit is open or it refuses the key, 0.5 the next request tries.", []string{"provider"}, nil)
 	errorsDesc    = prometheus.NewDesc("troupe_model_errors_total", "Requests to models that have failed, each attempt.", []string{"provider", "class"}, nil)
 	waitingDesc   = prometheus.NewDesc("troupe_server_waiting_calls", "Calls that wait for an instance of an MCP server.", []string{"server"}, nil)
+	clientsDesc   = prometheus.NewDesc("troupe_serve_clients", "Clients that are served.", nil, nil)
 	storeDesc     = prometheus.NewDesc("troupe_store_up", "Whether the store answers and takes writes.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc, stalledDesc, circuitDesc, errorsDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc, stalledDesc, circuitDesc, errorsDesc, clientsDesc} {
 		ch <- d
 	}
 }
@@ -213,6 +216,9 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(runningDesc, float64(n.Parked), "parked")
 		gauge(runningDesc, float64(n.Aside), "aside")
 		gauge(maxParkedDesc, float64(n.MaxParked))
+	}
+	if s.opts.Clients != nil {
+		gauge(clientsDesc, float64(s.opts.Clients()))
 	}
 	if s.opts.Stalled != nil {
 		gauge(stalledDesc, float64(s.opts.Stalled()))

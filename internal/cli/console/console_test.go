@@ -127,6 +127,13 @@ func TestHTTPS(t *testing.T) {
 	if res, _ := send(http.MethodGet, runs, "evil.example:"+link.Port(), nil); res.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("by another name: %d", res.StatusCode)
 	}
+	health := link.ResolveReference(&url.URL{Path: "/healthz"}).String()
+	if res, page := send(http.MethodGet, health, "10.0.0.9", nil); res.StatusCode != http.StatusOK || strings.TrimSpace(page) != `{"status":"ok"}` || len(res.Cookies()) != 0 {
+		t.Errorf("a look at its health, by an address and without a login: %d %s", res.StatusCode, page)
+	}
+	if res, _ := send(http.MethodPost, health, "10.0.0.9", nil); res.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("a POST there: %d", res.StatusCode)
+	}
 	if res, page := send(http.MethodGet, "http://"+link.Host+"/login", "", nil); res.StatusCode != http.StatusBadRequest || len(res.Cookies()) != 0 {
 		t.Errorf("without https: %d %s", res.StatusCode, page)
 	}

@@ -19,6 +19,7 @@ type serveFlags struct {
 	http        string
 	httpGiven   bool // "" too: then the configuration does not count
 	console     string
+	metrics     string
 	protocol    string
 	expose      []string
 	agents      []string
@@ -42,6 +43,7 @@ func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
 	if !f.stdio && !f.httpGiven {
 		f.http = c.HTTP
 	}
+	f.metrics = cmp.Or(f.metrics, c.Metrics.HTTP)
 	f.protocol, f.names = cmp.Or(f.protocol, c.Protocol, "both"), cmp.Or(f.names, c.Names, string(expose.NamesQualified))
 	if f.unanswered = cmp.Or(f.unanswered, c.Unanswered); noStore {
 		if f.unanswered == string(expose.FallbackInbox) {

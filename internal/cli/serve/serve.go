@@ -40,7 +40,8 @@ and prompts of all MCP servers of the configuration are there, too: a gateway. W
 roots) and what needs approval goes to the client whose call it is for; what the client cannot be asked waits in
 "troupe inbox", or is declined. Each client has connections of its own to the servers.
 
-Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well. Without a host the
+Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well; --metrics has /metrics and
+/readyz at an address of their own. Without a host the
 address is that of this machine only; any other needs a token, which clients send as "Authorization: Bearer". Set it as
 $TROUPE_TOKEN or as serve.auth.token of the configuration: what is on the command line others can see. Or name the
 authorization server that issues the tokens with --auth-issuer, and the address of this server with --auth-resource,
@@ -64,6 +65,7 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.BoolVar(&f.stdio, "stdio", false, "serve the client at stdin and stdout")
 	flags.StringVar(&f.http, "http", "", "serve clients over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
 	flags.StringVar(&f.console, "console", "", "serve the console at this `ADDRESS` of this machine; stderr has a login link")
+	flags.StringVar(&f.metrics, "metrics", "", "answer /metrics, /readyz and /healthz at this `ADDRESS`, never where clients are served; one that others can reach takes a token, $"+metricsToken)
 	flags.StringVar(&f.protocol, "protocol", "", "speak `WHICH` revisions to clients: both (default), legacy, modern")
 	flags.StringSliceVar(&f.expose, "expose", nil, "offer `WHAT`: agents (default), tools (of all servers), or both")
 	flags.StringVar(&f.names, "names", "", "name the servers' tools `HOW`: qualified, as server__tool (default), or plain where only one server has the name")
@@ -129,6 +131,18 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		}
 		defer web.close()
 	}
+	ops, err := listenOperations(e, f, settings)
+	if err != nil {
+		return err
+	}
+	if ops != nil {
+		log, err := e.Logger()
+		if err != nil {
+			return errors.Join(err, ops.listener.Close())
+		}
+		ops.serve(e, log)
+		defer ops.close()
+	}
 	var at net.Listener
 	if f.console != "" {
 		if at, err = console.Listen("--console", f.console); err != nil {
@@ -165,6 +179,11 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		}
 		defer pages.Close()
 		pages.Announce(e)
+	}
+	if ops != nil {
+		if err := ops.started(o, front, func() bool { return ctx.Err() != nil }); err != nil {
+			return err
+		}
 	}
 	if web != nil {
 		return serveWeb(ctx, e, f, web, front, o.Log)

@@ -155,7 +155,7 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	}
 	start := &patience{log: log}
 	if intake != nil {
-		intake.serve(jobapi.Starting(start.ready), log)
+		intake.serve(jobapi.Starting("worker", start.ready), log)
 		defer func() { err = errors.Join(err, intake.close()) }() // it may be closed already
 	}
 	var at net.Listener
@@ -227,13 +227,12 @@ func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags,
 	if err != nil {
 		return nil, env.Usagef("%w", err)
 	}
-	stalled := func() int { return len(o.Runtime.Stalled()) }
-	d.probe = jobapi.NewStoreProbe(o.Runtime.System(), o.Store, stalled, o.Log)
-	d.metric = jobapi.NewMetrics(jobapi.MetricsOptions{System: o.Runtime.System(), Jobs: o.Store, Probe: d.probe, Now: func() jobapi.Places {
+	shown := setup.MetricsOptions(o)
+	shown.Now = func() jobapi.Places {
 		s := d.worker.Counts()
 		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
-	}, Stalled: stalled, Servers: func() []jobapi.ServerUse { return serverUse(o) },
-		Providers: func() []jobapi.Provider { return providers(o) }})
+	}
+	d.probe, d.metric = shown.Probe, jobapi.NewMetrics(shown)
 	var guard *netguard.Guard
 	if out.Secret != nil { // else a receiver could not verify our webhooks
 		guard = out.Guard
@@ -262,26 +261,6 @@ func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags,
 	return d, nil
 }
 
-// serverUse says how many processes the servers have.
-func serverUse(o *setup.Opened) []jobapi.ServerUse {
-	var all []jobapi.ServerUse
-	for _, s := range o.Runtime.Host().Servers() {
-		all = append(all, jobapi.ServerUse{Name: s.Name, Instances: len(s.Instances), Waiting: s.Waiting})
-	}
-	return all
-}
-
-// providers says how the providers of models stand.
-func providers(o *setup.Opened) []jobapi.Provider {
-	states, errs := o.Runtime.Providers(), o.Runtime.ModelErrors()
-	var all []jobapi.Provider
-	for _, name := range slices.Sorted(maps.Keys(states)) {
-		s := states[name]
-		all = append(all, jobapi.Provider{Name: name, Circuit: s.Circuit, Class: s.Class, Since: s.Since, Until: s.Until, Errors: errs[name]})
-	}
-	return all
-}
-
 // wake has everything looked at that others may have changed in the store.
 func (d *daemon) wake() {
 	d.worker.Wake()
@@ -294,7 +273,7 @@ func (d *daemon) wake() {
 func (d *daemon) takeJobs(guard *netguard.Guard) error {
 	in, err := jobapi.NewIntake(jobapi.IntakeOptions{Jobs: d.o.Store, Token: d.intake.token, Guard: guard,
 		Warning: d.warning, Metrics: d.metric.Handler(), Logger: d.o.Log, Ready: d.ready,
-		Providers: func() []jobapi.Provider { return providers(d.o) },
+		Providers: func() []jobapi.Provider { return setup.ModelProviders(d.o) },
 		Added:     func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
 	if err != nil {
 		return env.Usagef("%w", err)
@@ -317,13 +296,7 @@ func (d *daemon) ready(ctx context.Context) error {
 	if d.worker.Counts().Draining {
 		return errors.New("the worker is draining")
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	// Any client may ask, so the check is cheap however many jobs there are.
-	if _, err := d.o.Store.Jobs(ctx, store.JobQuery{Brief: true, Limit: 1}); err != nil {
-		return errors.New("the store does not answer")
-	}
-	return d.probe.Check(ctx)
+	return setup.StoreReady(ctx, d.o.Store, d.probe)
 }
 
 // heard passes on what happens to jobs. It is called for one event after the other.
