@@ -77,6 +77,13 @@ func (c *converter) Entry(e *runlog.Entry) []Event {
 		return []Event{ToolResult{Header: h, Key: e.Key, Server: b.Server, Tool: b.Tool, Made: true, Unknown: true,
 			Result: mcp.ErrorResult("%s", b.Reason)}}
 	case *runlog.AskOpened:
+		if e.Imported {
+			shown, ok := runlog.ImportedAsk(&b.Ask)
+			if !ok {
+				return nil
+			}
+			b = &runlog.AskOpened{Ask: shown}
+		}
 		return []Event{c.ask(h, b)}
 	case *runlog.AskSettled:
 		return []Event{AskSettled{h, e.Key, b.Status, b.By, b.Reason}}

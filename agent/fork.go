@@ -30,8 +30,8 @@ type ForkOptions struct {
 	Results map[string]string
 	// Say is a message to the model after the last event that is kept. Empty is none.
 	Say string
-	// Limits are those of the fork, where they are not zero; else they are those of the run.
-	// What the run has spent by then counts.
+	// Limits are those of the fork, where they are not zero; else they are those of the run, and of an imported
+	// run those of the agent. What the run has spent here by then counts.
 	Limits Limits
 
 	Agent       *Agent
@@ -50,7 +50,8 @@ type ForkOptions struct {
 //
 // Nothing that was sent by then is sent again: the fork takes over the result of such a call, also
 // where it came after that event; without one its outcome is unknown. Approvals of calls that were
-// not sent are asked for again.
+// not sent are asked for again. Of an imported run, and of a fork of one, it takes over nothing but the conversation:
+// see [Runtime.Resume].
 //
 // The error is [store.ErrNotFound], [store.ErrExists] for an ID that is taken, or a
 // [*NotResumableError].
@@ -78,7 +79,7 @@ func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions)
 		return nil, err
 	}
 	f := &runlog.Fork{From: id, Run: o.ID, Nonce: uuid.NewString(), At: at, Program: runlog.Program(), Prompt: o.Prompt, Say: o.Say, Results: o.Results,
-		Limits: o.Limits.replace}
+		Limits: o.Limits.replace, Today: a.runs.Limits()}
 	entries, err := runlog.Entries(ctx, rt.store, id)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,8 @@ func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions)
 	if err != nil {
 		return nil, &NotResumableError{id, err.Error()}
 	}
-	head := store.Run{ID: o.ID, Agent: from.Agent, Title: from.Title, InputHash: from.InputHash, Job: o.job.ID, Epoch: o.job.Epoch}
+	head := store.Run{ID: o.ID, Agent: from.Agent, Title: from.Title, InputHash: from.InputHash, Job: o.job.ID, Epoch: o.job.Epoch,
+		Imported: runlog.Imported(entries)}
 	owner := cmp.Or(o.job.Owner, rt.claims.Owner)
 	claimed := time.Now()
 	if head, err = runlog.Write(ctx, rt.store, head, owner, rt.claims.LeaseTime(), entries, asks); err != nil {
@@ -128,7 +130,7 @@ func (rt *Runtime) agentOf(head *store.Run, a *Agent, t *Tenant) (*Agent, error)
 }
 
 // replace changes the limits of a run that are not zero here.
-func (l Limits) replace(b *runlog.RunStarted) {
+func (l Limits) replace(b *runlog.Limits) {
 	b.Steps, b.Tokens, b.Cost = cmp.Or(l.Steps, b.Steps), cmp.Or(l.Tokens, b.Tokens), cmp.Or(l.Cost, b.Cost)
 	b.ModelCalls, b.ToolCalls, b.Depth = cmp.Or(l.ModelCalls, b.ModelCalls), cmp.Or(l.ToolCalls, b.ToolCalls), cmp.Or(l.Depth, b.Depth)
 	b.WallMS, b.OnLimit = cmp.Or(l.Wall.Milliseconds(), b.WallMS), cmp.Or(string(l.OnLimit), b.OnLimit)

@@ -261,7 +261,7 @@ func (r *Run) waitStored(ctx context.Context) (*Result, error) {
 
 // existing returns the handle of a run that was found in the store.
 func existing(head store.Run, hash digest, s store.Store) (*Run, error) {
-	if head.InputHash != hash.String() {
+	if head.InputHash != hash.String() || head.Imported > 0 { // what a file says of its input is no proof
 		return nil, ErrRunExists
 	}
 	return &Run{id: head.ID, hash: hash, store: s}, nil

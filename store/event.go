@@ -39,6 +39,8 @@ type Event struct {
 	// Body is JSON, or empty. At most [MaxBody] bytes.
 	Body json.RawMessage `json:"body,omitzero"`
 
+	Imported bool `json:"imported,omitzero"` // another store has recorded it, see [Run].Imported; set by the store
+
 	handed *byte // where the body begins that was handed over, see [eventhook.Hooks]; nil for none
 }
 

@@ -43,6 +43,10 @@ type Run struct {
 	Updated time.Time `json:"updated"` // of the last create or append
 	Seq     int64     `json:"seq"`     // number of the last event; zero for none
 
+	// Imported is how many of the first events were recorded by another store: [Event].Imported of those is true. A
+	// decision of which they tell was not made here, and allows nothing. Zero for a run that was begun here.
+	Imported int64 `json:"imported,omitzero"`
+
 	// These are the lease of the run's tree: that of its job, while the job has not ended and the root is its
 	// newest attempt, else the root's own. A run that has ended has no owner; its Epoch is that under which it ended.
 	Owner   string    `json:"owner,omitempty"` // the holder of the lease; empty for none

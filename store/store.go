@@ -46,7 +46,7 @@ import (
 type Journal interface {
 	// Create records a new run with its first events.
 	// Of r it takes ID, Agent, Parent, Job, Epoch, Title, Summary, State ("" means
-	// [Running]) and InputHash; the rest is set by the store.
+	// [Running]), InputHash and Imported; the rest is set by the store.
 	//
 	// A run without Parent and Job is the root of a tree that is leased to owner for ttl. Its epoch is
 	// 1, or higher in a store from which runs have been deleted. The same is one whose Parent is not in the store.

@@ -103,6 +103,9 @@ func (r Run) Check() error {
 	if r.State.Ended() {
 		return &InvalidError{"run.State", "is one that ends the run"}
 	}
+	if r.Imported < 0 {
+		return &InvalidError{"run.Imported", "is negative"}
+	}
 	if r.Job != "" {
 		if err := CheckJobID(r.Job); err != nil {
 			return err

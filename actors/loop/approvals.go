@@ -75,7 +75,8 @@ func (ap *approvals) bound(q *runlog.Question, cl *call, tainted bool) bool {
 		return false
 	}
 	_, hash := ap.subject(cl, tainted)
-	return hash == q.Ask.Hash
+	_, shown := runlog.Payload(q.Ask.Payload) // of an imported run the file says both
+	return hash == q.Ask.Hash && hash == shown
 }
 
 // restore takes in what a person has allowed for the rest of the run before it was left, for the agent as it

@@ -258,6 +258,16 @@ func NewTemplate(cfg *Config) (*Template, error) {
 	return &Template{common}, nil
 }
 
+// Limits returns the limits of the runs.
+func (t *Template) Limits() runlog.Limits { return *t.common.recordedLimits() }
+
+// recordedLimits are the limits as a journal has them.
+func (s *shared) recordedLimits() *runlog.Limits {
+	l := &s.Limits
+	return &runlog.Limits{Steps: l.Steps, Tokens: l.Tokens, ToolCalls: l.ToolCalls, Cost: l.Cost, ModelCalls: l.ModelCalls, Depth: l.Depth,
+		OnLimit: l.OnLimit, WallMS: l.Wall.Milliseconds(), MaxResult: s.MaxResult}
+}
+
 // takeOver returns the configuration of the same run with another agent: its name,
 // instructions, model, tools, and what it allows. Input, schema, limits and journal
 // are the run's.

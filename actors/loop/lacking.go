@@ -68,7 +68,7 @@ func (re *Resumption) Lacking(offer *Offer) []Lack {
 // needsTool reports whether a call that was decided on goes on only with its tool.
 func (re *Resumption) needsTool(c *runlog.CallState) bool {
 	switch q := c.Outcome; {
-	case !c.Open(), c.Intent == nil:
+	case !c.Open(), c.Intent == nil, c.Imported && c.Sent:
 		return false
 	case !c.Sent, c.Anew:
 		d, settled := re.settled(c.Approval)

@@ -12,6 +12,7 @@
 //	                      ├─ tell ───────────────────────▶ the model reads that it is unknown
 //	                      └─ end ────────────────────────▶ so it does, and the run ends
 //
+// A call that was sent where the run was imported from is not made again: the model reads that its outcome is unknown.
 // No call of unknown outcome is made again without a person's word, or a policy of the program.
 
 package loop
@@ -106,6 +107,8 @@ func (re *recovery) takeUpSent(c *actors.Context, cl *call, was *runlog.CallStat
 		}
 	}()
 	switch {
+	case was.Imported:
+		return []runlog.Entry{re.calls.lose(cl, "it was sent where the run was imported from, which has no result of it")}, nil
 	case was.Round != nil && q == nil && cl.same && cl.tool.TakeUp != nil:
 		cl.phase, cl.takesUp = ready, true
 		return nil, nil

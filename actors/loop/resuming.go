@@ -45,7 +45,7 @@ func (rs *resuming) begin(c *actors.Context) {
 	if s.Steps > 0 {
 		rs.turn = &turn{n: s.Steps}
 	}
-	body := &runlog.RunResumed{Owner: rs.cfg.Owner, Program: runlog.Program(), Drift: rs.from.Drift}
+	body := &runlog.RunResumed{Owner: rs.cfg.Owner, Program: runlog.Program(), Drift: rs.from.Drift, Limits: rs.from.limits}
 	if with := rs.from.With; len(with) > 0 && !bytes.Equal(with, s.With) {
 		body.With = with
 	}

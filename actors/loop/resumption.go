@@ -34,7 +34,8 @@ type Resumption struct {
 	OnDrift string          // [runlog.DriftContinue] or DriftAdopt, which is empty too
 	With    json.RawMessage // as in [Origin], for the run from here on; empty is as before
 
-	lost *runlog.Entry // of the turn that was open; nil for none
+	lost   *runlog.Entry  // of the turn that was open; nil for none
+	limits *runlog.Limits // of an imported run that had none here; nil else
 }
 
 // Spent is what the run has spent with all that it has started, and what a turn that was open may
@@ -49,7 +50,12 @@ func (re *Resumption) Spent() budget.Amount {
 
 // config returns the configuration of a run that goes on.
 func (re *Resumption) config(common *shared, own *Own) *shared {
-	s, began := re.State, re.State.Started
+	s := re.State
+	if s.Imported && !s.Limited {
+		re.limits = common.recordedLimits()
+		s.LimitTo(re.limits)
+	}
+	began := s.Started
 	if s.Turn.Open() {
 		re.lose()
 	}

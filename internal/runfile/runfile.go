@@ -171,6 +171,7 @@ func add(all *[]Recording, line []byte) error {
 	if err := ev.Check(); err != nil {
 		return err
 	}
+	ev.Imported = false // the store that it is imported to says so
 	if _, err := runlog.Decode(ev); err != nil {
 		return err
 	}
@@ -192,9 +193,11 @@ func check(r store.Run) error {
 // importTime is how long an import holds the lease of a tree of runs.
 const importTime = time.Minute
 
-// Import adds runs to a store, as they are: one that had not ended is one that no process works
-// on, with its open questions; none is a job's here. Runs whose ID is taken are an error, [store.ErrExists]; those before
-// them stay.
+// Import adds runs to a store, each with its events as they are, which the store marks as imported: what was decided in them
+// does not count here, see [Recording.Dropped]. A run that had not ended is one that no process works on. Its
+// questions whether calls may be made can be answered. One that another run of the file has started is cancelled, as
+// that does not go on with it; none is a job's here. Runs whose ID is taken are an error, [store.ErrExists]; those
+// before them stay.
 func Import(ctx context.Context, s store.Store, all []Recording, owner string) (err error) {
 	heads, epochs := make([]store.Run, 0, len(all)), make(map[string]int64)
 	var broken []string // they are not kept
@@ -239,35 +242,81 @@ func begin(ctx context.Context, s store.Store, rec *Recording, epoch int64, owne
 	if err != nil {
 		return store.Run{}, err
 	}
-	for _, e := range entries { // it names programs to be started, as people of another computer wanted it
-		switch b := e.Body.(type) {
-		case *runlog.RunStarted:
-			b.With = nil
-		case *runlog.RunResumed:
-			b.With = nil
-		}
-	}
 	head := rec.Run
-	head.State, head.Job, head.Epoch = "", "", epoch
-	return runlog.Write(ctx, s, head, owner, importTime, entries, nil)
+	head.State, head.Job, head.Epoch, head.Imported = "", "", epoch, int64(len(entries))
+	head, err = runlog.Write(ctx, s, head, owner, importTime, entries, nil)
+	if err == nil && head.Imported != int64(len(entries)) {
+		err = fmt.Errorf("the store does not mark it as imported: see store.Run.Imported")
+	}
+	return head, err
 }
 
 // finish opens the questions of a run that has not ended, and gives it its state.
 func finish(ctx context.Context, s store.Store, head store.Run, rec *Recording) error {
-	if !rec.Run.State.Ended() {
-		entries, err := rec.Entries()
+	a := store.Append{Run: head.ID, Owner: head.Owner, Epoch: head.Epoch, After: head.Seq, State: rec.Run.State, Summary: rec.Run.Summary}
+	if !a.State.Ended() && head.Root != head.ID {
+		a.State = store.Cancelled
+	}
+	if !a.State.Ended() {
+		state, err := runlog.Fold(ctx, s, head.ID)
 		if err != nil {
 			return err
 		}
-		for _, q := range runlog.StateOf(entries).Asks {
-			if q.Settled != nil {
-				continue
-			}
+		for _, q := range state.Asks {
+			q.Ask.Run = head.ID
 			if err := s.OpenAsk(ctx, q.Ask); err != nil {
 				return err
 			}
 		}
 	}
-	_, err := s.Append(ctx, store.Append{Run: head.ID, Owner: head.Owner, Epoch: head.Epoch, After: head.Seq, State: rec.Run.State, Summary: rec.Run.Summary})
+	_, err := s.Append(ctx, a)
 	return err
+}
+
+// Dropped says what of the recording does not count in a store that it is imported to; none if it has nothing of it.
+func (r *Recording) Dropped() (all []string, err error) {
+	entries, err := r.Entries()
+	if err != nil {
+		return nil, err
+	}
+	state := runlog.StateOf(entries)
+	var decisions, ofRun, open, raised, sent int
+	for _, q := range state.Asks {
+		_, shown := runlog.ImportedAsk(&q.Ask)
+		switch {
+		case q.Settled == nil && !shown && !r.Run.State.Ended():
+			open++
+		case q.Settled != nil && (q.Settled.Status == store.AskAccepted || q.Settled.Status == store.AskDeclined):
+			if decisions++; q.Settled.Scope == runlog.ScopeRun {
+				ofRun++
+			}
+		}
+	}
+	for i := range entries {
+		if entries[i].Type == runlog.LimitRaisedType {
+			raised++
+		}
+	}
+	for _, c := range state.Calls {
+		if c.Sent && c.Open() && !r.Run.State.Ended() {
+			sent++
+		}
+	}
+	say := func(n int, one, many string) {
+		switch {
+		case n == 1:
+			all = append(all, "1 "+one)
+		case n > 1:
+			all = append(all, fmt.Sprintf("%d %s", n, many))
+		}
+	}
+	say(decisions-ofRun, "decision", "decisions")
+	say(ofRun, "approval for the whole run", "approvals for the whole run")
+	say(raised, "raised limit", "raised limits")
+	say(open, "open question", "open questions")
+	say(sent, "call that was sent and has no result", "calls that were sent and have no result")
+	if len(state.With) > 0 {
+		all = append(all, "what it was started with")
+	}
+	return all, nil
 }

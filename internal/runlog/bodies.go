@@ -75,6 +75,8 @@ type (
 		Open []string `json:"open,omitempty"`
 		// With is as in [RunStarted], from here on. Empty is as before.
 		With json.RawMessage `json:"with,omitzero"`
+		// Limits are those of an imported run from here on; nil where it has some already, and for any other.
+		Limits *Limits `json:"limits,omitzero"`
 	}
 	// ToolsListed is the body of tools.listed. It comes before the first turn and
 	// whenever something has changed since.

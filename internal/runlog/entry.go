@@ -49,6 +49,8 @@ type Entry struct {
 	Type string
 	Key  string // of the tool call or ask it belongs to
 	Body any
+
+	Imported bool // another store has recorded it: see [State.Add]
 }
 
 // bodies makes the body of each type of event.
@@ -88,7 +90,7 @@ var bodies = map[string]func() any{
 // Decode reads an event that a run has written. An event of an unknown type, such as one
 // of a later version, has its raw body.
 func Decode(ev store.Event) (Entry, error) {
-	e := Entry{Seq: ev.Seq, Time: ev.Time, Type: ev.Type, Key: ev.Key}
+	e := Entry{Seq: ev.Seq, Time: ev.Time, Type: ev.Type, Key: ev.Key, Imported: ev.Imported}
 	make, ok := bodies[ev.Type]
 	if !ok {
 		e.Body = ev.Body

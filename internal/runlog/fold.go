@@ -17,7 +17,8 @@ import (
 )
 
 // State is the state of a run as its events tell it: the fold of them by [State.Add]. The
-// zero value is that of a run without events. An event of an unknown type changes nothing.
+// zero value is that of a run without events. An event of an unknown type changes nothing. Of
+// those that another store has recorded only the conversation counts: see imported.go.
 type State struct {
 	Seq      int64           // of the last event
 	Time     time.Time       // likewise
@@ -30,6 +31,8 @@ type State struct {
 	Listed   ToolsListed     // what the model may call
 	Drifted  []string        // tools that are asked about, since they differ from what was recorded
 	With     json.RawMessage // what the program that works, or has worked, on it has started it with
+	Imported bool            // another store has recorded its first events
+	Limited  bool            // it is imported, and has the limits of a user of this store
 
 	// History is the conversation as the next turn shows it to the model, without the last
 	// turn while that is open: see [State.Messages].
@@ -62,6 +65,8 @@ type State struct {
 	calls map[string]*CallState
 	asks  map[string]*Question
 	holds int // of the wall clock
+
+	intents map[string]*ToolIntent // of calls, that another store has recorded
 
 	resumed     int64         // number of the last run.resumed
 	resumedWall time.Duration // the wall time then
@@ -126,6 +131,7 @@ type CallState struct {
 	Round                *RoundState // the input that its server waits for; nil once the next round was sent
 	Done                 bool        // it has a result
 	Made                 bool        // and was neither refused nor declined
+	Imported             bool        // another store has recorded all that is known of it
 	NoRoom               bool        // and was refused for a limit
 	Shown                *mcp.ToolResultContent
 }
@@ -171,6 +177,10 @@ func Fold(ctx context.Context, j store.Journal, run string) (*State, error) {
 // Add takes the next event in.
 func (s *State) Add(e *Entry) {
 	s.Seq = max(s.Seq, e.Seq)
+	if e.Imported {
+		s.addImported(e)
+		return
+	}
 	s.pass(e)
 	switch b := e.Body.(type) {
 	case *RunStarted:
@@ -179,6 +189,7 @@ func (s *State) Add(e *Entry) {
 		s.begin(b)
 	case *ModelResult:
 		s.result(b)
+		s.charge(b.Usage, max(b.Attempts, 1), 1)
 		s.Progress, s.Outage = e.Seq, nil
 	case *ModelFailed:
 		s.failed(b)
@@ -207,6 +218,7 @@ func (s *State) Add(e *Entry) {
 		s.Parked = b
 		s.parked(e, b)
 	case *RunResumed:
+		s.LimitTo(b.Limits)
 		s.Parked = nil
 		s.resumed, s.resumedWall = e.Seq, s.Wall
 		if len(b.With) > 0 {
@@ -218,6 +230,7 @@ func (s *State) Add(e *Entry) {
 		}
 	case *RunForked:
 		s.Forked, s.Spent = b, s.Spent.Plus(b.Carried)
+		s.LimitTo(b.Limits)
 	case *RunDrifted:
 		s.drifted(b)
 	default:
@@ -237,9 +250,10 @@ func (s *State) addCall(e *Entry) {
 		}
 	case *ToolDispatched:
 		c := s.call(e.Key, b.Turn, b.CallID)
-		if !c.Sent {
+		if s.intend(c); !c.Sent {
 			s.countCall(1)
 		}
+		c.Imported = false
 		c.Sent, c.SentAt, c.Run, c.Waits, c.Outcome = true, e.Time, b.Run, "", nil
 		c.Anew, c.Task, c.Round = false, "", nil
 	case *ToolTask:
@@ -377,7 +391,6 @@ func (s *State) result(b *ModelResult) {
 			t.wanted = append(t.wanted, use)
 		}
 	}
-	s.charge(b.Usage, max(b.Attempts, 1), 1)
 }
 
 func (s *State) failed(b *ModelFailed) {
@@ -556,7 +569,7 @@ func (s *State) Messages() []llm.Message {
 
 // cut leaves out what a cut has left out.
 func (s *State) cut(b *HistoryCut) {
-	if len(s.History) == 0 || 1+b.Messages > len(s.History) { // of another's making
+	if len(s.History) == 0 || b.Messages < 0 || 1+b.Messages > len(s.History) { // of another's making
 		return
 	}
 	s.Cut = *b

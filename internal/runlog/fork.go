@@ -25,6 +25,8 @@ type RunForked struct {
 	// Carried is what that run has spent and the events before do not say; zero of a fork that goes on
 	// from there by itself.
 	Carried budget.Amount `json:"carried,omitzero"`
+	// Limits are those of the fork of an imported run; nil of any other.
+	Limits *Limits `json:"limits,omitzero"`
 }
 
 // Fork is a run that takes over the beginning of another one, and what is changed in it.
@@ -38,7 +40,8 @@ type Fork struct {
 	Prompt  string            // in place of the text of the prompt; empty keeps it
 	Say     string            // to the model, at the end; empty is nothing
 	Results map[string]string // what the model reads in place of the results of calls, by their keys
-	Limits  func(*RunStarted) // changes the limits; nil keeps them
+	Limits  func(*Limits)     // changes the limits; nil keeps them
+	Today   Limits            // those of an imported run, before they are changed
 }
 
 // Events returns the events that the fork begins with, and the questions that are open in them.
@@ -77,6 +80,16 @@ func (f *Fork) Events(entries []Entry) ([]Entry, []store.Ask, error) {
 		forked.Carried = whole.Spent.Plus(whole.Held()).Beyond(state.Spent)
 		forked.Carried.Steps = 0 // a turn that is asked again is the same one
 	}
+	limits := began.limits()
+	if kept[0].Imported {
+		limits, forked.Limits = f.Today, &limits
+	}
+	if f.Limits != nil {
+		f.Limits(&limits)
+	}
+	if forked.Limits == nil {
+		began.limit(&limits)
+	}
 	kept = append(kept, Entry{Type: RunForkedType, Body: forked})
 	return kept, f.rename(kept, began, state), nil
 }
@@ -102,7 +115,7 @@ func (f *Fork) kept(entries []Entry, at int64) ([]Entry, *State) {
 	s := StateOf(entries[:n])
 	if t := s.Turn; t != nil && t.Result != nil && !t.Over && len(t.wanted) > 0 {
 		if !slices.ContainsFunc(t.Calls, func(c *CallState) bool { return c.Sent }) {
-			n = 1 + slices.IndexFunc(entries, func(e Entry) bool { return e.Body == any(t.Result) })
+			n = lastResult(entries[:n], t.N)
 		}
 		for s = StateOf(entries[:n]); len(s.Turn.Calls) > 0 && len(s.Turn.Calls) < len(s.Turn.wanted) && n < len(entries); n++ { // they were written together
 			s.Add(&entries[n])
@@ -110,15 +123,26 @@ func (f *Fork) kept(entries []Entry, at int64) ([]Entry, *State) {
 	}
 	dropped := f.dropped(entries[:n], s)
 	kept := slices.DeleteFunc(slices.Concat(entries[:n], f.results(entries[n:], s)), func(e Entry) bool {
-		switch b := e.Body.(type) {
+		switch e.Body.(type) {
 		case *RunFinished, *RunEnding, *RunParked, *RunForked, *StopMet, *ToolRound: // what was sent is not sent again
 			return true
-		case *AskOpened:
-			return b.Ask.Kind != AskKind && s.asks[e.Key].Settled == nil || dropped[e.Seq]
+		case *AskOpened, *AskSettled:
+			q := s.asks[e.Key]
+			return e.Imported || q == nil || q.Ask.Kind != AskKind && q.Settled == nil || dropped[e.Seq]
 		}
 		return dropped[e.Seq]
 	})
 	return kept, StateOf(kept)
+}
+
+// lastResult returns how many events there are up to the model's answer in a turn.
+func lastResult(entries []Entry, turn int) int {
+	for i, e := range slices.Backward(entries) {
+		if b, ok := e.Body.(*ModelResult); ok && b.Turn == turn {
+			return i + 1
+		}
+	}
+	return len(entries)
 }
 
 // dropped returns the numbers of the events that the fork does without, since it comes to the same
@@ -149,7 +173,8 @@ func (f *Fork) dropped(entries []Entry, s *State) map[int64]bool {
 		case *ModelIntent, *ModelFailed, *LimitReached, *InputAdded:
 			out[e.Seq] = of
 		case *AskOpened, *AskSettled:
-			out[e.Seq] = of && s.asks[e.Key].Ask.Kind == AskLimit
+			q := s.asks[e.Key]
+			out[e.Seq] = of && q != nil && q.Ask.Kind == AskLimit
 		}
 	}
 	return out
@@ -181,12 +206,9 @@ func (f *Fork) results(later []Entry, s *State) (out []Entry) {
 	return out
 }
 
-// replace changes the prompt, the limits and the results.
+// replace changes the prompt and the results.
 func (f *Fork) replace(kept []Entry, began *RunStarted) error {
 	began.Parent = ""
-	if f.Limits != nil {
-		f.Limits(began)
-	}
 	if f.Prompt != "" {
 		if len(began.Input) == 0 {
 			return fmt.Errorf("it has no prompt that can be replaced")

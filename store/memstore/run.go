@@ -36,7 +36,8 @@ const firstEvents = 10
 func (r *run) page(from, to int64) iter.Seq[store.Event] {
 	return func(yield func(store.Event) bool) {
 		for i, e := range r.events[from:to] {
-			if !yield(store.Event{Run: r.head.ID, Seq: from + int64(i) + 1, Epoch: e.epoch, Time: time.UnixMicro(e.time).UTC(), Type: e.kind, Key: e.key, Body: e.body}) {
+			n := from + int64(i) + 1
+			if !yield(store.Event{Run: r.head.ID, Seq: n, Epoch: e.epoch, Time: time.UnixMicro(e.time).UTC(), Type: e.kind, Key: e.key, Body: e.body, Imported: n <= r.head.Imported}) {
 				return
 			}
 		}

@@ -21,11 +21,11 @@ type journal struct{ *database }
 
 // runColumns are those of a run's head, in the order of scanRun. They are read from the view heads, where a run has
 // the lease of its tree, and written to the table runs, where it has none unless it is the root of a tree without a job.
-const runColumns = "id, agent, parent, root, job, title, summary, state, input_hash, created, updated, seq, owner, epoch, expires"
+const runColumns = "id, agent, parent, root, job, title, summary, state, input_hash, created, updated, seq, owner, epoch, expires, imported"
 
 func scanRun(row scanner) (r store.Run, err error) {
 	err = row.Scan(&r.ID, &r.Agent, &r.Parent, &r.Root, &r.Job, &r.Title, &r.Summary, &r.State, &r.InputHash,
-		(*micros)(&r.Created), (*micros)(&r.Updated), &r.Seq, &r.Owner, &r.Epoch, (*micros)(&r.Expires))
+		(*micros)(&r.Created), (*micros)(&r.Updated), &r.Seq, &r.Owner, &r.Epoch, (*micros)(&r.Expires), &r.Imported)
 	return r, found(err)
 }
 
@@ -215,13 +215,13 @@ const goesOn = "state IN ('queued', 'running', 'waiting')"
 // addRun adds the head of a run, and returns its number: 0 if there is a run of that ID, or if its epoch, of a lease
 // of its own, does not follow the fence.
 func (t *tx) addRun(r store.Run, held bool) (int64, error) {
-	const add = "INSERT OR FAIL INTO runs (" + runColumns + ") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15 FROM fence"
+	const add = "INSERT OR FAIL INTO runs (" + runColumns + ") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16 FROM fence"
 	query, owner, expires := add+" WHERE epoch = ?14 - 1 ON CONFLICT (id) DO NOTHING", r.Owner, r.Expires
 	if held {
 		query, owner, expires = add+" WHERE true ON CONFLICT (id) DO NOTHING", "", time.Time{}
 	}
 	res, err := t.s.exec(query, r.ID, r.Agent, r.Parent, r.Root, r.Job, r.Title, r.Summary, string(r.State), r.InputHash,
-		r.Created.UnixMicro(), r.Updated.UnixMicro(), r.Seq, owner, r.Epoch, expires.UnixMicro())
+		r.Created.UnixMicro(), r.Updated.UnixMicro(), r.Seq, owner, r.Epoch, expires.UnixMicro(), r.Imported)
 	if err != nil {
 		return 0, err
 	}
@@ -398,7 +398,7 @@ func (t *tx) appendable(a store.Append) (e end, err error) {
 // repeats reports whether the events of a stand behind a.After in run n.
 func (t *tx) repeats(n int64, a store.Append) (bool, error) {
 	var events []store.Event
-	err := t.each("SELECT seq, epoch, time, type, key, body FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?",
+	err := t.each("SELECT seq, epoch, time, type, key, body, false FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?",
 		[]any{n, a.After, len(a.Events)}, func(row scanner) (bool, error) {
 			e, err := scanEvent(row)
 			events = append(events, e)
@@ -525,8 +525,8 @@ func (s *journal) Events(ctx context.Context, run string, after int64, limit int
 	page := []store.Event{}
 	bytes := 0
 	err := s.read(ctx, "reading the events of a run", func(q reader) error {
-		err := q.each(`SELECT seq, epoch, time, type, key, body FROM events
-			WHERE run = (SELECT n FROM runs WHERE id = ?) AND seq > ? ORDER BY seq LIMIT ?`,
+		err := q.each(`SELECT e.seq, e.epoch, e.time, e.type, e.key, e.body, e.seq <= r.imported FROM runs AS r JOIN events AS e ON e.run = r.n
+			WHERE r.id = ? AND e.seq > ? ORDER BY e.seq LIMIT ?`,
 			[]any{run, after, store.PageSize(limit)},
 			func(row scanner) (bool, error) {
 				e, err := scanEvent(row)
@@ -554,7 +554,7 @@ func (s *journal) Events(ctx context.Context, run string, after int64, limit int
 
 // scanEvent reads an event but for its run.
 func scanEvent(row scanner) (e store.Event, err error) {
-	err = row.Scan(&e.Seq, &e.Epoch, (*micros)(&e.Time), &e.Type, &e.Key, (*body)(&e.Body))
+	err = row.Scan(&e.Seq, &e.Epoch, (*micros)(&e.Time), &e.Type, &e.Key, (*body)(&e.Body), &e.Imported)
 	return e, err
 }
 

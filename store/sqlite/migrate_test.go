@@ -138,6 +138,40 @@ func goOn(t *testing.T, s *sqlite.Store, subs map[string]string) {
 	}
 }
 
+// TestMigrateImported: runs that were imported before stores marked them are found, with their forks. testdata/schema9.db.gz was
+// written by the program of 6b334bed: mine was begun there and first, open and evil were imported, the last forged; f1, f2, minefork
+// and gonefork are forks of first, f1, mine, and a run that was deleted. Open was imported two hours after it was begun, and was resumed once,
+// so that it waits for an answer; first was imported within a minute.
+func TestMigrateImported(t *testing.T) {
+	s := openAt(t, unpacked(t, "schema9.db.gz"), nil)
+	if problems, err := s.Check(t.Context()); err != nil || len(problems) > 0 {
+		t.Errorf("Check: got %q, %v", problems, err)
+	}
+	runs, err := s.Runs(t.Context(), store.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{"mine": 0, "minefork": 0, "first": 20, "open": 7, "evil": 9, "f1": 20, "f2": 24, "gonefork": 20}
+	for _, r := range runs {
+		if r.Imported != want[r.ID] {
+			t.Errorf("%s: %d of %d events were imported, want %d", r.ID, r.Imported, r.Seq, want[r.ID])
+		}
+		delete(want, r.ID)
+		for ev, err := range store.Replay(t.Context(), s, r.ID, 0) {
+			if err != nil || ev.Imported != (ev.Seq <= r.Imported) {
+				t.Fatalf("event %d of %s: got Imported %v, %v", ev.Seq, r.ID, ev.Imported, err)
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("the runs %v are not there", want)
+	}
+	// The question of open is asked anew when it goes on.
+	if asks, err := s.Asks(t.Context(), store.AskQuery{}); err != nil || len(asks) != 1 || asks[0].Run != "mine" {
+		t.Errorf("the questions: got %+v, %v, want that of mine", asks, err)
+	}
+}
+
 // unpacked returns the path of a copy of a compressed store in testdata.
 func unpacked(t *testing.T, name string) string {
 	t.Helper()

@@ -45,6 +45,32 @@ func testCreate(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 }
 
+// testCreateImported: a run that was imported keeps for each event whether another store has recorded it, those that are
+// written later too.
+func testCreateImported(t *testing.T, open func(t *testing.T) store.Store) {
+	s := open(t)
+	forged := event(store.ToolIntent, 3)
+	forged.Imported = true
+	r, err := s.Create(t.Context(), store.Run{ID: "r", Imported: 2}, "w", ttl, event(store.RunStarted, 1))
+	if err != nil || r.Imported != 2 {
+		t.Fatalf("Create: got %+v, %v, want two events to be imported", r, err)
+	}
+	appendTo(t, s, r, event(store.ToolIntent, 2), forged)
+	if got, err := s.Run(t.Context(), "r"); err != nil || got.Imported != 2 {
+		t.Errorf("Run: got %+v, %v, want two events to be imported", got, err)
+	}
+	for i, e := range replay(t, s, "r") {
+		if e.Imported != (i < 2) {
+			t.Errorf("event %d: got Imported %v, want it of the first two only", e.Seq, e.Imported)
+		}
+	}
+	if last, err := s.Append(t.Context(), store.Append{Run: "r", Owner: r.Owner, Epoch: r.Epoch, After: 1, Events: []store.Event{event(store.ToolIntent, 2), forged}}); err != nil || last != 3 {
+		t.Errorf("the same Append again: got %d, %v, want the end, 3", last, err)
+	}
+	_, err = s.Create(t.Context(), store.Run{ID: "n", Imported: -1}, "w", ttl)
+	wantErr(t, "Create", err, store.ErrInvalid)
+}
+
 func testCreateExists(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	first := create(t, s, "r", event(store.RunStarted, 1))

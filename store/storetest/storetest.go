@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}{
 		{"Create", testCreate},
 		{"CreateExists", testCreateExists},
+		{"CreateImported", testCreateImported},
 		{"CreateRace", testCreateRace},
 		{"AppendOrder", testAppendOrder},
 		{"AppendState", testAppendState},

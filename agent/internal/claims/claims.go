@@ -117,7 +117,7 @@ func (cl *Claimer) fold(ctx context.Context, t *Tree, p Policies) (err error) {
 	case began.Fork != "" && t.State.Forked == nil:
 		return &Refusal{Run: t.Head.ID, Why: fmt.Sprintf("it is a fork of the run %s that was not copied whole: fork that run again", began.Fork)}
 	}
-	if t.Decided, err = cl.decided(ctx, t.State); err != nil {
+	if t.Decided, err = cl.decided(ctx, t.Head.ID, t.State); err != nil {
 		return err
 	}
 	for _, c := range t.State.Calls {
@@ -167,7 +167,7 @@ func (cl *Claimer) Release(ctx context.Context, t *Tree) error {
 }
 
 // decided returns the questions of a run that were decided while no process worked on it.
-func (cl *Claimer) decided(ctx context.Context, s *runlog.State) (map[string]store.Ask, error) {
+func (cl *Claimer) decided(ctx context.Context, run string, s *runlog.State) (map[string]store.Ask, error) {
 	out := make(map[string]store.Ask)
 	for _, q := range s.Asks {
 		if q.Settled != nil && !s.WaitsFor(q) {
@@ -177,7 +177,7 @@ func (cl *Claimer) decided(ctx context.Context, s *runlog.State) (map[string]sto
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
-		if err == nil && row.Status != store.AskPending {
+		if err == nil && row.Run == run && row.Status != store.AskPending {
 			out[row.ID] = row
 		}
 	}

@@ -76,7 +76,11 @@ func importCommand(e *env.Env) *cobra.Command {
 		Use:   "import FILE",
 		Short: "Add the runs of a file to the store",
 		Long: `Add the runs of a file that "troupe runs export" has written to the store, under the same ids; "-" is stdin. A run that had not ended can
-be resumed here, if its agent and its servers are here.`,
+be resumed here, if its agent and its servers are here.
+
+A file can say anything, so what was decided in it does not count here, and what that is is printed: approvals, answers, raised limits, the limits
+and the settings of the run. It goes on with its conversation, and with your limits. A call that it waits to be allowed is asked about in
+the inbox.`,
 		Example: "  troupe runs import run.jsonl",
 		Args:    env.OneArg("a file"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
@@ -91,6 +95,13 @@ be resumed here, if its agent and its servers are here.`,
 			}
 			for i := range all {
 				fmt.Fprintf(e.Stdout, "imported %s\n", env.Plain(all[i].Run.ID))
+				dropped, err := all[i].Dropped()
+				if err != nil {
+					return err
+				}
+				if len(dropped) > 0 {
+					fmt.Fprintf(e.Stdout, "  does not count here: %s\n", strings.Join(dropped, ", "))
+				}
 			}
 			return nil
 		}),

@@ -127,6 +127,9 @@ func showRun(ctx context.Context, e *env.Env, s store.Store, r store.Run, asJSON
 		return e.PrintJSON(t)
 	}
 	fmt.Fprintf(e.Stdout, "run %s: %s\n", r.ID, t.State)
+	if r.Imported > 0 {
+		fmt.Fprintf(e.Stdout, "      imported: what events 1 to %d say was decided was not decided here, and allows nothing\n", r.Imported)
+	}
 	tools := make(map[string]string)
 	for _, entry := range entries {
 		if err := printEntry(e.Stdout, entry, tools); err != nil {
