@@ -162,3 +162,43 @@ func TestAnswerFromAnotherRuntime(t *testing.T) {
 		}
 	})
 }
+
+// TestAcceptForRunCovers: an answer for the whole run is one to the questions about that tool that are open already, as the store
+// has it; those about others stay.
+func TestAcceptForRunCovers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := memory(), &effects{made: make(map[string]int)}
+		model := llmtest.Script(llmtest.Calls(call("asks", `{"n":1}`), call("asks", `{"n":2}`), call("other", `{"n":3}`), call("asks", `{"n":4}`)), llmtest.Say("ok"))
+		rt := open(t, &agent.Options{Store: s, Model: model, Tools: []agent.Tool{agent.NeedsApproval(e.tool("asks")), agent.NeedsApproval(e.tool("other"))}})
+		run := start(t, rt, "r1")
+		var asks []agent.Ask
+		for ev, err := range run.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ask, ok := ev.(agent.Ask); ok {
+				asks = append(asks, ask)
+			}
+			if len(asks) == 4 {
+				break
+			}
+		}
+		if err := asks[1].Answer(t.Context(), agent.AcceptForRun()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if made := e.take(); len(made) != 3 || made["other 3"] != 0 {
+			t.Errorf("made %v, want the three calls of the tool that was allowed", made)
+		}
+		open, err := s.Asks(t.Context(), store.AskQuery{Run: "r1", Status: store.AskPending})
+		if err != nil || len(open) != 1 || open[0].Tool != "other" {
+			t.Errorf("open are %+v, %v, want that of the other tool", open, err)
+		}
+		if err := asks[2].Answer(t.Context(), agent.Decline("")); err != nil {
+			t.Error(err)
+		}
+		if res, err := run.Wait(t.Context()); err != nil || res.ToolCalls != 3 {
+			t.Errorf("got %+v, %v, want three calls", res, err)
+		}
+	})
+}

@@ -63,7 +63,7 @@ func Accept() Decision {
 }
 
 // AcceptForRun allows this call, and further ones of exactly this definition of the
-// tool, with any arguments, in the same run.
+// tool, with any arguments, in the same run; also those that are asked about already.
 func AcceptForRun() Decision {
 	return Decision{store.Decision{Status: store.AskAccepted, Scope: runlog.ScopeRun, By: "program"}}
 }

@@ -2,7 +2,10 @@ package loop
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
@@ -56,6 +59,23 @@ func (ap *approvals) allow(hash string, again bool) {
 		ap.allowed = make(map[string]allowance)
 	}
 	ap.allowed[hash] = max(ap.allowed[hash], allowanceOf(again))
+}
+
+// cover answers the questions that are open already with what a person has allowed for the rest of the run meanwhile.
+func (ap *approvals) cover(c *actors.Context) {
+	for _, id := range slices.Sorted(maps.Keys(ap.asks.open)) {
+		ap.coverOne(c, ap.asks.open[id])
+	}
+}
+
+// coverOne is cover for one question that can be answered.
+func (ap *approvals) coverOne(c *actors.Context, a *openAsk) {
+	cl := a.call
+	if a.row.Kind != runlog.AskKind || !a.stored || a.settled || a.writing > 0 || cl == nil || cl.tool == nil || !ap.has(cl) {
+		return
+	}
+	ap.asks.settle(c, a, answer{ask: a.row.ID, reply: new(actors.Reply[store.Ask]),
+		decision: store.Decision{Status: store.AskAccepted, Scope: "once", By: "the approval for the whole run"}})
 }
 
 // has reports whether a person has allowed the call's tool for the rest of the run.

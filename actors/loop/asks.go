@@ -105,6 +105,7 @@ func (as *asks) stored(c *actors.Context, asks ...*openAsk) {
 		if row, ok := as.recovery.away(a.row.ID); ok {
 			as.seen(c, askSeen{a, row, nil})
 		}
+		as.parts.approvals.coverOne(c, a)
 	}
 	if as.out == nil && len(as.open) > 0 {
 		as.setTimer(c)

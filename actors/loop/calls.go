@@ -112,6 +112,9 @@ func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
 func (cs *calls) approved(cl *call) decision {
 	return func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
 		cs.advance(c, append(entries, cs.decided(cl, d)...)...)
+		if d.Status == store.AskAccepted && d.Scope == runlog.ScopeRun {
+			cs.approvals.cover(c)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -21,7 +22,13 @@ type questions struct {
 	ask   *terminal.Prompter   // nil if there is no terminal to ask on
 	local localFiles           // what calls may change here
 	tools *setup.ToolApprovals // takes what is allowed for good; nil if that cannot be kept
+	// allowed are the tools that were allowed for the rest of a run, with whether a question was one that asks in spite of that.
+	allowed map[allowedTool]bool
+	forRun  bool // the answer to the question is for the whole run
 }
+
+// allowedTool is exactly one tool, in one run.
+type allowedTool struct{ run, server, tool, definition string }
 
 // allowMore asks whether a run that has reached a limit may have more.
 func (t *questions) allowMore(ctx context.Context, q agent.Ask) (agent.Decision, error) {
@@ -31,7 +38,7 @@ func (t *questions) allowMore(ctx context.Context, q agent.Ask) (agent.Decision,
 	for {
 		line, err := t.ask.Ask(ctx, text, "[y]es, another amount, or [n]o: ")
 		if err != nil {
-			return agent.Decline("the question was not answered"), nil
+			return unanswered(ctx, agent.Decline("the question was not answered"))
 		}
 		switch line = strings.ToLower(strings.TrimSpace(line)); line {
 		case "y", "yes":
@@ -54,6 +61,15 @@ func (t *questions) question(ctx context.Context, q agent.Ask) error {
 		ctx, cancel = context.WithDeadlineCause(ctx, q.Expires, env.ErrExpired)
 		defer cancel()
 	}
+	key := allowedTool{q.RunID, q.Server, q.Tool, q.Definition}
+	if again, ok := t.allowed[key]; ok && q.Kind == agent.KindTool && q.Definition != "" && (again || !q.Again) { // it was asked before that
+		t.env.Note("%s is called once more: it is allowed for the whole run", env.Plain(q.Tool))
+		if err := q.Answer(context.WithoutCancel(ctx), agent.Accept().By("terminal")); !errors.Is(err, agent.ErrSettled) {
+			return err
+		}
+		return nil
+	}
+	t.forRun = false
 	ask := t.approve
 	switch {
 	case q.Limit != nil:
@@ -66,11 +82,31 @@ func (t *questions) question(ctx context.Context, q agent.Ask) error {
 		ask = t.forward
 	}
 	answer, err := ask(ctx, q)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // it is withdrawn, and its reader was told
+		return nil
+	case err != nil:
 		return err
 	}
 	// An answer that was given counts, whatever has ended meanwhile.
-	return q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
+	if err := q.Answer(context.WithoutCancel(ctx), answer.By("terminal")); err != nil {
+		return err
+	}
+	if t.forRun {
+		if t.allowed == nil {
+			t.allowed = make(map[allowedTool]bool)
+		}
+		t.allowed[key] = t.allowed[key] || q.Again
+	}
+	return nil
+}
+
+// unanswered returns what holds of a question at the end of the input. One that was withdrawn is not answered.
+func unanswered(ctx context.Context, d agent.Decision) (agent.Decision, error) {
+	if ctx.Err() != nil {
+		return agent.Decision{}, context.Cause(ctx)
+	}
+	return d, nil
 }
 
 // goOn asks whether a job goes on that gets no further, of a person who has resumed its run.
@@ -101,13 +137,13 @@ func (t *questions) outcome(ctx context.Context, q agent.Ask) (agent.Decision, e
 	for {
 		line, err := t.ask.Ask(ctx, text, "it [h]appened, make the call [a]gain, [t]ell the model that it is unknown, or [e]nd the run: ")
 		if err != nil {
-			return agent.TellModel("the question was not answered"), nil
+			return unanswered(ctx, agent.TellModel("the question was not answered"))
 		}
 		switch strings.ToLower(strings.TrimSpace(line)) {
 		case "h", "happened":
 			came, err := t.ask.Ask(ctx, "What came of it, in words for the model? (It may be empty.)", "> ")
 			if err != nil {
-				came = ""
+				return unanswered(ctx, agent.Happened(""))
 			}
 			return agent.Happened(strings.TrimSpace(came)), nil
 		case "a", "again":
@@ -124,6 +160,9 @@ func (t *questions) outcome(ctx context.Context, q agent.Ask) (agent.Decision, e
 // forward asks a server's question.
 func (t *questions) forward(ctx context.Context, q agent.Ask) (agent.Decision, error) {
 	d, err := t.ask.Decide(ctx, q.Question)
+	if ctx.Err() != nil && err != nil {
+		return agent.Decision{}, err
+	}
 	if err != nil {
 		d = &mcpclient.Decision{Action: mcp.ActionCancel}
 	}
@@ -146,17 +185,19 @@ func (t *questions) approve(ctx context.Context, q agent.Ask) (agent.Decision, e
 	for {
 		line, err := t.ask.Ask(ctx, text, prompt)
 		if err != nil {
-			return agent.Decline("the question was not answered"), nil
+			return unanswered(ctx, agent.Decline("the question was not answered"))
 		}
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
 		case word == "y" || word == "yes":
 			return agent.Accept(), nil
 		case word == "r" || word == "run":
+			t.forRun = true
 			return agent.AcceptForRun(), nil
 		case always && (word == "a" || word == "always"):
 			if err := t.tools.Allow(ctx, q.Server, q.Tool, q.Definition); err != nil {
 				t.env.Note("this could not be kept, and holds for this run only: %v", err)
 			}
+			t.forRun = true
 			return agent.AcceptForRun(), nil
 		case word == "w" || word == "whole":
 			text = "The arguments, whole:\n" + behindBar(env.IndentJSON(q.Arguments))

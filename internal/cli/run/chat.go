@@ -215,6 +215,7 @@ func (c *chat) turn(ctx context.Context, prompt string) error {
 			return false
 		}
 		run.Cancel(errTurnCancelled)
+		c.view.open.cancelAll(errTurnCancelled)
 		return true
 	})()
 	waiting, watchErr := c.view.watch(ctx, run)

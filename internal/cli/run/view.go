@@ -25,7 +25,8 @@ type view struct {
 	status *env.StatusLine // nil where there is no terminal for it
 	speak  *speaker        // shows the text of the run itself as it comes; nil shows none
 	calls  runningCalls
-	pages  openPages
+	open   openQuestions
+	failed error           // of the answers to questions; read once all are over
 	many   map[string]bool // who was said to have too many tools, "" for the run itself
 	asks   store.Asks      // of the runs; nil where they are in memory only
 }
@@ -50,8 +51,11 @@ func (v *view) close() { v.status.Close() }
 // watch shows the events of a run until it has ended. At the first question that
 // has no terminal to be answered on it suspends the run and returns the question. When ctx
 // ends questions are withdrawn; the run itself is ended by others.
-func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
-	defer v.pages.endAll()
+func (v *view) watch(ctx context.Context, run *agent.Run) (waiting *agent.Ask, err error) {
+	defer func() {
+		v.open.endAll()
+		err, v.failed = cmp.Or(err, v.failed), nil
+	}()
 	v.calls = nil
 	v.show(v.calls.doing())
 	for ev, err := range run.Events(context.WithoutCancel(ctx)) { // ends with the run
@@ -64,24 +68,46 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 			}
 		}
 		who, ev := inside(ev)
-		v.tell(who, ev)
-		if q, ok := ev.(agent.Ask); ok {
-			waiting, err := v.asked(ctx, run, who, q)
+		switch ev := ev.(type) {
+		case agent.Ask:
+			waiting, err := v.asked(ctx, run, who, ev)
 			if waiting != nil || err != nil {
 				return waiting, err
 			}
-			continue
+		case agent.AskSettled:
+			v.open.end(ev.ID, settledBy(ev))
+		default:
+			v.open.after(passing(who, ev), func() {
+				v.tell(who, ev)
+				v.event(who, ev)
+			})
 		}
-		v.event(who, ev)
 	}
 	return nil, nil
+}
+
+// settledBy says to the reader of a question why it goes away.
+func settledBy(ev agent.AskSettled) error {
+	if ev.Status == store.AskCancelled || ev.Status == store.AskExpired {
+		return errors.New(cmp.Or(ev.Reason, "it needs no answer any more: it is "+string(ev.Status)))
+	}
+	return fmt.Errorf("it is %s by %s", ev.Status, cmp.Or(ev.By, "another person"))
+}
+
+// passing reports whether an event changes the line of what goes on only.
+func passing(who string, ev agent.Event) bool {
+	switch ev.(type) {
+	case agent.Thinking, agent.ToolProgress:
+		return true
+	case agent.Text:
+		return who != ""
+	}
+	return false
 }
 
 // event shows what is no question.
 func (v *view) event(who string, ev agent.Event) {
 	switch ev := ev.(type) {
-	case agent.AskSettled:
-		v.pages.end(ev.ID)
 	case agent.ToolsListed:
 		for _, a := range ev.Absent {
 			v.note("%swithout the tools of %s: %s", who, env.Plain(a.Server), env.Plain(a.Reason))
@@ -169,10 +195,8 @@ func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.A
 		v.awaitLogin(ctx, who, ev)
 		return nil, nil
 	case v.ask != nil:
-		if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
-			return nil, err
-		}
-		v.show(v.calls.doing())
+		v.open.put(ctx, ev.ID, func(ctx context.Context) { v.put(ctx, run, ev) })
+		v.open.after(false, func() { v.show(v.calls.doing()) })
 		return nil, nil
 	case ev.Question != nil:
 		// The server waits inside of a call that cannot be left and taken up again.
@@ -190,6 +214,18 @@ func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.A
 		return nil, fmt.Errorf("leaving the run to wait: %w", err)
 	}
 	return nil, nil
+}
+
+// put puts a question to the person at the terminal. A run whose answers cannot be given ends.
+func (v *view) put(ctx context.Context, run *agent.Run, ev agent.Ask) {
+	switch err := v.question(ctx, ev); {
+	case err == nil:
+	case errors.Is(err, agent.ErrSettled):
+		v.env.Note("the answer came too late: %v", err)
+	default:
+		v.failed = cmp.Or(v.failed, err)
+		run.Cancel(err)
+	}
 }
 
 // leaveTime is how long calls that need no person have until a run is left all the same.
@@ -243,7 +279,7 @@ func writeEvent(w io.Writer, ev agent.Event) error {
 
 // show says what goes on now, but not over a line of text that is not at its end.
 func (v *view) show(text string) {
-	if !v.pages.any() && (v.speak == nil || !v.speak.terminal || !v.speak.midline) {
+	if !v.open.any() && (v.speak == nil || !v.speak.terminal || !v.speak.midline) {
 		v.status.Set(env.Plain(text))
 	}
 }
@@ -326,7 +362,7 @@ func (v *view) awaitPage(ctx context.Context, q agent.Ask) {
 		return
 	}
 	v.clear()
-	v.pages.begin(ctx, q.ID, func(ctx context.Context) {
+	v.open.begin(ctx, q.ID, func(ctx context.Context) {
 		d, err := v.ask.AwaitPage(ctx, q.Question)
 		if err != nil || d.Page == "" { // it goes on waiting
 			return
@@ -353,7 +389,7 @@ func (v *view) awaitLogin(ctx context.Context, who string, q agent.Ask) {
 	if v.ask != nil {
 		return
 	}
-	v.pages.begin(ctx, q.ID, func(ctx context.Context) {
+	v.open.begin(ctx, q.ID, func(ctx context.Context) {
 		if pause.For(ctx, loginTime) == nil {
 			if err := v.declineUnasked(context.WithoutCancel(ctx), q); err != nil {
 				v.env.Note("the login: %v", err)
