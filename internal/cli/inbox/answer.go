@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -293,13 +294,26 @@ type prompter interface {
 }
 
 // askInTerminal shows an ask whole and settles it as the person says. Who says nothing
-// leaves it as it is.
+// leaves it as it is. One that is settled meanwhile goes away, and the error is that of [settledError].
 func askInTerminal(ctx context.Context, e *env.Env, s store.Store, row *store.Ask, ask prompter) error {
 	if !row.Expires.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, row.Expires, env.ErrExpired)
 		defer cancel()
 	}
+	ctx, withdraw := context.WithCancelCause(ctx)
+	var looks sync.WaitGroup
+	looks.Go(func() {
+		_ = env.Every(ctx, env.LookEvery, func() (bool, error) {
+			now, err := s.Ask(ctx, row.ID)
+			if settled := err == nil && now.Status != store.AskPending; settled {
+				withdraw(settledError(&now))
+			}
+			return false, nil // it ends with ctx
+		})
+	})
+	defer looks.Wait()
+	defer withdraw(nil)
 	v := viewOf(row)
 	d, err := decideInTerminal(ctx, e, &v, row, ask)
 	switch {

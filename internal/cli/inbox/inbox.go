@@ -171,7 +171,7 @@ func (w *inboxWatch) show(ctx context.Context, row *store.Ask) error {
 		return err
 	}
 	err := askInTerminal(ctx, w.env, w.store, row, w.prompter)
-	if errors.Is(err, store.ErrSettled) { // another person decided meanwhile
+	if errors.Is(err, store.ErrSettled) || errors.Is(err, env.ErrExpired) { // meanwhile
 		w.env.Note("%v", err)
 		return nil
 	}

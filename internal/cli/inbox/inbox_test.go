@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -148,6 +150,36 @@ func TestInboxPage(t *testing.T) {
 
 // A person on the terminal decides, or leaves it; nothing is decided by the end of the
 // input, an empty line or a word that is none.
+// patient is asked, and answers nothing.
+type patient struct{ mcpclient.Human }
+
+func (patient) Ask(ctx context.Context, _, _ string) (string, error) {
+	<-ctx.Done()
+	return "", context.Cause(ctx)
+}
+
+// A question on a terminal goes away once it is settled elsewhere (SECA-51).
+func TestInboxSettledElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, row := memstore.New(nil), callRow(t)
+		row.Expires = time.Now().Add(time.Hour)
+		if err := s.OpenAsk(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() {
+			ended <- askInTerminal(t.Context(), &env.Env{Stdout: io.Discard, Stderr: io.Discard}, s, &row, patient{})
+		}()
+		synctest.Wait()
+		if _, err := s.SettleAsk(t.Context(), row.ID, store.Decision{Status: store.AskDeclined, By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, store.ErrSettled) || !strings.Contains(err.Error(), "declined by ada") {
+			t.Errorf("got %v, want that ada has declined it", err)
+		}
+	})
+}
+
 func TestInboxInTerminal(t *testing.T) {
 	accepted := &mcpclient.Decision{Action: mcp.ActionAccept, Content: map[string]json.RawMessage{"name": json.RawMessage(`"Ada"`)}}
 	changed := callRow(t)
