@@ -58,7 +58,7 @@ type DriftPolicy string
 const (
 	// AdoptDrift goes on with the agent and the tools as they are defined now.
 	AdoptDrift DriftPolicy = runlog.DriftAdopt
-	// ContinueDrift keeps the recorded instructions; a tool that is new, or has another
+	// ContinueDrift keeps the recorded instructions, but not those of an imported run; a tool that is new, or has another
 	// definition, is called with a person's approval only. The model is that of today.
 	ContinueDrift DriftPolicy = runlog.DriftContinue
 	// StopDrift leaves the run as it is: the error is a [*NotResumableError] that says what
@@ -104,6 +104,9 @@ func (p UnknownPolicy) check() error {
 // open stay the same, and answers that were given meanwhile count. A call that may have had its
 // effect is made again only if it is declared safe, or if a person or a policy says so: see
 // [ResumeOptions].OnUnknown. Limits go on where they were.
+//
+// Of what another store has recorded, see [store.Run].Imported, a run goes on with the conversation only: no approval, answer, raised
+// limit or outcome of it counts, its limits are those of the agent, and a call that was sent is not made again.
 //
 // A call that is open needs its tool: without it the run does not go on, whatever the policies are, and the error
 // names what is missing. Resume waits for servers that still connect, each up to its own bound.

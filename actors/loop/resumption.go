@@ -133,7 +133,7 @@ func (c *config) handedOver(ctx context.Context, tools []string) (*config, error
 // recorded them, and the event that says so; nil for none.
 func (re *Resumption) keepTo(cfg *config, offer *Offer) (*config, *runlog.Entry) {
 	what, changed := re.State.Drift(cfg.System, cfg.Model.Name(), offer.refs)
-	if re.OnDrift == runlog.DriftContinue && cfg.System != re.State.Agent.System {
+	if re.OnDrift == runlog.DriftContinue && cfg.System != re.State.Agent.System && !re.State.Imported { // else a file would instruct
 		own, shared := *cfg, *cfg.shared
 		shared.System, own.shared = re.State.Agent.System, &shared
 		cfg = &own

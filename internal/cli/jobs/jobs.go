@@ -338,7 +338,7 @@ func showCommand(e *env.Env) *cobra.Command {
 	return cmd
 }
 
-func showJob(ctx context.Context, e *env.Env, s store.Journal, j store.Job) error {
+func showJob(ctx context.Context, e *env.Env, s store.Store, j store.Job) error {
 	rows := [][2]string{
 		{"agent", j.Agent}, {"key", j.Key}, {"batch", j.Batch}, {"schedule", j.Schedule},
 		{"created", j.Created.Local().Format(time.DateTime)}, {"updated", j.Updated.Local().Format(time.DateTime)},
@@ -358,6 +358,15 @@ func showJob(ctx context.Context, e *env.Env, s store.Journal, j store.Job) erro
 			rows = append(rows, [2]string{"again at", j.NotBefore.Local().Format(time.DateTime)})
 		}
 	}
+	asks, err := openAsks(ctx, s, &j)
+	if err != nil {
+		return err
+	}
+	for i := range asks {
+		a := &asks[i]
+		about := strings.TrimSpace(a.Kind + " " + cmp.Or(a.Tool, a.Server))
+		rows = append(rows, [2]string{"asks", about + ", answer it with: " + e.Command("inbox", "answer", env.Short(a.ID))})
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "job %s: %s\n", env.Plain(j.ID), jobState(j, time.Now()))
 	for _, r := range rows {
@@ -373,8 +382,34 @@ func showJob(ctx context.Context, e *env.Env, s store.Journal, j store.Job) erro
 		b.WriteString("  result\n")
 		env.Quote(&b, res.Text)
 	}
-	_, err := fmt.Fprint(e.Stdout, b.String())
+	_, err = fmt.Fprint(e.Stdout, b.String())
 	return err
+}
+
+// maxAsked bounds the runs of a job whose questions are looked for.
+const maxAsked = 1000
+
+// openAsks returns the questions that a job waits for: of its run, and of those of its sub-agents.
+func openAsks(ctx context.Context, s store.Store, j *store.Job) (all []store.Ask, err error) {
+	if j.Run == "" || j.State.Ended() {
+		return nil, nil
+	}
+	runs := []string{j.Run}
+	for i := 0; i < len(runs) && i < maxAsked; i++ {
+		asks, err := s.Asks(ctx, store.AskQuery{Status: store.AskPending, Run: runs[i]})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, asks...)
+		below, err := s.Runs(ctx, store.Query{Parent: runs[i], States: []store.RunState{store.Running, store.Waiting}})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range below {
+			runs = append(runs, r.ID)
+		}
+	}
+	return all, nil
 }
 
 // eachCommand is a command that does something to jobs. do returns what is told of
