@@ -59,7 +59,7 @@ func (s *State) addImported(e *Entry) {
 	case *RunStarted:
 		s.started(&RunStarted{Agent: b.Agent, Parent: b.Parent, Path: b.Path, Hash: b.Hash, Model: b.Model, System: b.System, Input: b.Input,
 			Schema: b.Schema, Nonce: b.Nonce, MaxResult: defaultResult, V: b.V, Program: b.Program, Fork: b.Fork, Asks: b.Asks})
-		s.Seen.Untrusted = true // whoever wrote the file wrote all of it
+		s.Seen.Untrusted = true // the author of the file has written all of it
 	case *ModelIntent:
 		if s.follows(b.Turn) {
 			s.begin(&ModelIntent{Turn: b.Turn})
