@@ -42,8 +42,8 @@ build: ## build bin/troupe and the example servers (1 minute, the first time)
 	$(GO) build -trimpath -o bin/ ./cmd/troupe ./examples/...
 
 .PHONY: demo
-demo: ## an agent does a small job with tools of real MCP servers (20 seconds)
-	@$(NESTED) $(GO) run ./demo
+demo: ## an agent does a small job with tools of real MCP servers; a script plays the model, unless MODEL names one (20 seconds)
+	@$(NESTED) $(GO) run ./demo $(if $(MODEL),-m $(MODEL))
 
 .PHONY: test
 test: ## the quick tests (3 minutes)

@@ -1,12 +1,13 @@
 // Command demo is "make demo": it builds troupe and two example servers, lets an agent
 // do a small job on the files of this repository with their tools, and prints the
-// run's journal. Where no model is found a script plays the model, and the demo
-// says so.
+// run's journal. A script plays the model. With -m a real one does the job: it may cost
+// money, and a person is asked before its calls.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,13 +21,14 @@ import (
 	"github.com/troupe-dev/troupe/internal/tests"
 	"github.com/troupe-dev/troupe/internal/tests/peers"
 	"github.com/troupe-dev/troupe/llm/llmtest"
-	"github.com/troupe-dev/troupe/llm/ollama"
 )
 
 func main() {
+	model := flag.String("m", "", "use the real `MODEL` in place of the script, such as ollama/qwen3:8b")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := demo(ctx); err != nil {
+	if err := demo(ctx, *model); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -35,7 +37,7 @@ func main() {
 const prompt = "Find the largest Go files of this repository and what go.mod says the module is called. " +
 	"Keep a note of it in the notebook, then tell me in one sentence."
 
-func demo(ctx context.Context) error {
+func demo(ctx context.Context, real string) error {
 	root, err := tests.Root(ctx)
 	if err != nil {
 		return err
@@ -53,7 +55,7 @@ func demo(ctx context.Context) error {
 	if err := show(ctx, nil, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/troupe", "./examples/files", "./examples/notebook"); err != nil {
 		return err
 	}
-	env, model, err := findModel(ctx)
+	env, args, err := choose(real)
 	if err != nil {
 		return err
 	}
@@ -61,8 +63,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"run", "--store", db, "--yes", "--timeout", "10m"}
-	args = append(args, model...)
+	args = append([]string{"run", "--store", db, "--timeout", "10m"}, args...)
 	args = append(args, "--mcp", quote(filepath.Join(dir, "files"), "."), "--mcp", quote(filepath.Join(dir, "notebook"), filepath.Join(dir, "notes.db")))
 	third, err := peers.Command(ctx, peers.Filesystem, ".")
 	switch {
@@ -74,7 +75,7 @@ func demo(ctx context.Context) error {
 		return err
 	}
 
-	say("An agent with the tools of real MCP servers (--yes: it may call them unasked)")
+	say("An agent with the tools of real MCP servers")
 	troupe := filepath.Join(dir, "troupe")
 	if err := show(ctx, env, troupe, append(args, prompt)...); err != nil {
 		return err
@@ -104,16 +105,11 @@ func freshStore() (string, error) {
 	return filepath.Join(dir, "runs.db"), nil
 }
 
-// findModel returns what troupe needs to find a model: nothing if there is one,
-// else the address of a script.
-func findModel(ctx context.Context) (env, flags []string, err error) {
-	probe, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if _, err := ollama.NewServer(nil).DefaultModel(probe); err == nil {
-		return nil, nil, nil
-	}
-	if os.Getenv("OPENAI_API_KEY") != "" || os.Getenv("OPENAI_BASE_URL") != "" {
-		return nil, nil, nil
+// choose returns what troupe needs for a real model, or for a script in the place of one. The script is known, and
+// so it is the only one whose calls are allowed beforehand.
+func choose(real string) (env, flags []string, err error) {
+	if real != "" {
+		return nil, []string{"-m", real}, nil
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -121,9 +117,9 @@ func findModel(ctx context.Context) (env, flags []string, err error) {
 	}
 	server := &http.Server{Handler: llmtest.NewServer(script()...), ReadHeaderTimeout: 10 * time.Second}
 	go server.Serve(listener) // ends with the program
-	say("NO MODEL WAS FOUND: a script plays the model. It knows beforehand which tools it will call;\n" +
-		"   everything else is real. With Ollama running, or OPENAI_API_KEY set, the demo uses that.")
-	return []string{"OPENAI_BASE_URL=http://" + listener.Addr().String(), "OPENAI_API_KEY="}, []string{"-m", "openai/scripted"}, nil
+	say("A SCRIPT PLAYS THE MODEL. It knows beforehand which tools it will call, so they are allowed (--yes);\n" +
+		"   everything else is real. With a real model, which asks before its calls: make demo MODEL=ollama/qwen3:8b")
+	return []string{"OPENAI_BASE_URL=http://" + listener.Addr().String(), "OPENAI_API_KEY="}, []string{"-m", "openai/scripted", "--yes"}, nil
 }
 
 func say(text string) { fmt.Printf("\n== %s\n", text) }
@@ -134,6 +130,9 @@ func show(ctx context.Context, env []string, name string, args ...string) error 
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if in, err := os.Stdin.Stat(); err == nil && in.Mode()&os.ModeCharDevice != 0 { // a terminal, where questions are answered; of another input troupe would wait for the end
+		cmd.Stdin = os.Stdin
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
