@@ -102,6 +102,15 @@ cross: ## build without a C compiler, and check the types on macOS and Windows (
 	@CGO_ENABLED=0 $(GO) build ./store/sqlite/... ./examples/notebook
 	@$(NESTED) $(GO) run ./systems darwin/arm64 windows/amd64
 
+# A release does not go out without it. It fails as well where nothing could be looked up, and says so.
+.PHONY: vulncheck
+vulncheck: ## look for known vulnerabilities in what is linked (2 minutes; VULNDB=URL is another database)
+	@out=$$(mktemp); trap 'rm -f $$out' EXIT; \
+	$(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... >$$out 2>&1; status=$$?; cat $$out; \
+	if grep -q 'fetching vulnerabilities' $$out; then \
+		echo 'vulncheck: the database of vulnerabilities cannot be reached, so nothing was looked up: name a copy of it with VULNDB=file:///… or try again with a network'; fi; \
+	exit $$status
+
 .PHONY: needs
 needs:
 	@command -v gcc >/dev/null || { echo "a C compiler is missing (Debian: apt-get install gcc)"; exit 1; }

@@ -3,6 +3,7 @@ package archtest
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,18 @@ func TestServerWeight(t *testing.T) {
 			if path, ok := strings.CutPrefix(p.ImportPath, module); ok && (path == heavy || strings.HasPrefix(path, heavy+"/")) {
 				t.Errorf("mcpserver links %s", p.ImportPath)
 			}
+		}
+	}
+}
+
+// Of Ollama's module the program links its client: what docs/security.md says of what is known to be wrong with the rest
+// is so.
+func TestOllamaIsItsClient(t *testing.T) {
+	const ollama = "github.com/ollama/ollama/"
+	client := []string{"api", "auth", "envconfig", "format", "internal/orderedmap", "types/model", "version"}
+	for _, p := range list(t, "-deps", "./cmd/troupe") {
+		if part, ok := strings.CutPrefix(p.ImportPath, ollama); ok && !slices.Contains(client, part) {
+			t.Errorf("the program links %s", p.ImportPath)
 		}
 	}
 }
