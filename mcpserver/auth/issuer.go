@@ -69,7 +69,7 @@ func newIssuer(i Issuer, hc *http.Client, log *slog.Logger) (*issuer, error) {
 			return nil, err
 		}
 		if first.set.Empty() {
-			return nil, errors.New("Keys has no key that can verify a token")
+			return nil, errors.New("an issuer's Keys have no key that can verify a token")
 		}
 	}
 	if n.hc != nil {
