@@ -62,6 +62,7 @@ func (d *doctor) run(ctx context.Context) []check {
 	if first[0].Status == checkFailed { // all others need it
 		return first
 	}
+	_, _ = d.env.Config() // once, for all of them: what is wrong with it was said
 	areas := []checkArea{checkState, checkStore, checkDisk, checkClock, checkModels, checkServers, checkLogins, checkOutages}
 	results := make([][]check, len(areas))
 	var all sync.WaitGroup

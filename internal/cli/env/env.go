@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-dev/troupe/internal/config"
@@ -94,4 +95,6 @@ func (e *Env) Note(format string, args ...any) {
 type Settings struct {
 	*config.Config
 	Backends *modelconfig.Set
+
+	resolving sync.Mutex // of [Env.Section]: doctor does several checks at once
 }

@@ -31,6 +31,8 @@ func (e *Env) Section(name string) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.resolving.Lock()
+	defer s.resolving.Unlock()
 	if err := s.Resolve(name, os.Getenv); err != nil {
 		return nil, Usagef("%w", err)
 	}
