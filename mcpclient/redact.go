@@ -1,23 +1,38 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // Redact returns text with variables in place of the values that they have put into URL, for errors and logs: a
 // server may repeat what it was asked for. Values of less than four bytes, such as a port, stay.
 func (s *Server) Redact(text string) string {
+	if len(s.inURL) == 0 {
+		return text
+	}
+	type form struct{ value, variable string }
+	var forms []form
 	for variable, value := range s.inURL {
-		for _, form := range []string{value, (&url.URL{Path: value}).EscapedPath(), url.PathEscape(value), url.QueryEscape(value), strings.ToLower(value)} {
-			if len(form) >= 4 {
-				text = strings.ReplaceAll(text, form, variable)
+		for _, v := range []string{value, (&url.URL{Path: value}).EscapedPath(), url.PathEscape(value), url.QueryEscape(value), strings.ToLower(value)} {
+			if len(v) >= 4 {
+				forms = append(forms, form{v, variable})
 			}
 		}
 	}
-	return text
+	// The longest first: of a value that begins with another one the rest would stay.
+	slices.SortFunc(forms, func(a, b form) int {
+		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value), cmp.Compare(a.variable, b.variable))
+	})
+	var pairs []string
+	for _, f := range forms {
+		pairs = append(pairs, f.value, f.variable)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // RedactError returns err with the text that [Server.Redact] makes of its own. A nil error stays nil.

@@ -18,7 +18,7 @@ type openQuestions struct {
 
 	display sync.Mutex // of the fields below, and of the terminal where no question is on it
 	busy    int        // how many of those that are put are not over
-	held    []func()   // what is shown once they are
+	held    []func()   // what is shown once they are; the limits of the run bound how much happens meanwhile
 }
 
 // begin calls show on a goroutine of its own, with a ctx that ends with the question.
