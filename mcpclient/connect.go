@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/memo"
+	"github.com/troupe-dev/troupe/internal/shellwords"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
@@ -120,7 +121,7 @@ func (c dialing) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 	if err := c.dialing.mayStart(ctx); ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the attempt is over, whatever the answer: nothing is started for it
 	} else if err != nil {
-		return nil, conn.Permanent(err)
+		return nil, conn.Refused(err)
 	}
 	if c.server.URL != "" {
 		link, err := c.web.Dial(ctx, sink)
@@ -159,12 +160,15 @@ func (c dialing) mayStart(ctx context.Context) error {
 	if s.File == "" {
 		return nil
 	}
-	return c.consent.Ask(ctx, s.hash(), func() error {
+	return c.consent.Ask(ctx, s.hash(), func(again bool) error {
 		refused := &NotApprovedError{Server: s.Name, File: s.File, Runs: s.RunsHere(), Contacts: s.URL != "", Reach: s.Reach(false)}
 		if c.opts.Consent != nil {
 			if refused.Err = c.opts.Consent(ctx, *s); refused.Err == nil {
 				return nil
 			}
+		}
+		if !again {
+			c.log.Warn("a server is not started: its definition is not approved", "file", s.File, "consent", refused.Err, "approve", "troupe mcp approve "+shellwords.Join([]string{s.Name}))
 		}
 		return refused
 	})

@@ -1,10 +1,12 @@
 package mcpclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -197,6 +199,30 @@ func TestConsent(t *testing.T) {
 		opts.Consent = nil
 		if err := try(); err != nil || started != 2 {
 			t.Errorf("from the program: got %v, %d starts", err, started)
+		}
+	})
+}
+
+// A refusal is logged once for each definition, without what the definition says.
+func TestRefusalIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := named("a")[0]
+		s.File, s.Hash, s.Args = "/repo/.mcp.json", "h", []string{"--token=hushhush"}
+		h, err := NewHost(newSystem(t), []Server{s}, &HostOptions{Options: Options{Logger: slog.New(slog.NewTextHandler(&out, nil))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeHost(t, h)
+		for range 3 {
+			_, _ = h.Tools(t.Context())
+			if err := h.Servers()[0].ListErr; !errors.Is(err, ErrNotApproved) {
+				t.Errorf("got %v, want not approved", err)
+			}
+		}
+		text := out.String()
+		if strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "troupe mcp approve a") || strings.Contains(text, "hushhush") {
+			t.Errorf("logged:\n%s", text)
 		}
 	})
 }

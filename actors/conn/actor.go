@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -298,7 +299,11 @@ func (a *actor) fail(c *actors.Context, err error) {
 		a.failures, a.redials = 0, 0
 		a.backoff = nil
 	}
-	a.conn.log.Warn("the connection failed", "state", a.state.String(), "generation", a.session.gen, "error", err)
+	level := slog.LevelWarn
+	if IsRefused(err) {
+		level = slog.LevelDebug
+	}
+	a.conn.log.Log(context.Background(), level, "the connection failed", "state", a.state.String(), "generation", a.session.gen, "error", err)
 	switch {
 	case isRedial(err) && a.failures == 0 && a.redials < maxRedials: // else a peer that always dies is started twice as often (ROB-8)
 		a.redials++

@@ -51,7 +51,7 @@ func (e *pingError) Unwrap() error { return e.Err }
 // marked is an error that says how to go on.
 type marked struct {
 	error
-	permanent bool
+	permanent, said bool
 }
 
 func (m *marked) Unwrap() error { return m.error }
@@ -59,11 +59,21 @@ func (m *marked) Unwrap() error { return m.error }
 func (m *marked) Is(target error) bool { return target == ErrPermanent && m.permanent }
 
 // Permanent marks an error of Dial or Negotiate that trying again does not help.
-func Permanent(err error) error { return &marked{err, true} }
+func Permanent(err error) error { return &marked{err, true, false} }
+
+// Refused marks an error of Dial as [Permanent] does, of a refusal that this side has decided and logged itself:
+// a connection does not log it again.
+func Refused(err error) error { return &marked{err, true, true} }
+
+// IsRefused reports whether err was marked by [Refused].
+func IsRefused(err error) bool {
+	m, ok := errors.AsType[*marked](err)
+	return ok && m.said
+}
 
 // Redial marks an error of Negotiate after which a fresh transport is to be tried
 // at once: a few times in a row at most, and only before any other failure.
-func Redial(err error) error { return &marked{err, false} }
+func Redial(err error) error { return &marked{err, false, false} }
 
 func isRedial(err error) bool {
 	m, ok := errors.AsType[*marked](err)

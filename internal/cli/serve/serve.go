@@ -28,7 +28,7 @@ import (
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	f := serveFlags{Flags: setup.Flags{ServerFlags: setup.ServerFlags{ProtocolFlag: "server-protocol"}, All: true, NoWait: true}}
+	f := serveFlags{Flags: setup.Flags{ServerFlags: setup.ServerFlags{ProtocolFlag: "server-protocol", Service: true}, All: true, NoWait: true}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Be an MCP server: offer agents, or the tools of many servers",

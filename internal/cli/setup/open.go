@@ -147,6 +147,11 @@ func Open(ctx context.Context, e *env.Env, f *Flags) (_ *Opened, err error) {
 	if err := f.takeOverTrust(ctx, o.Store, o.Servers); err != nil {
 		return nil, err
 	}
+	if f.Service && !e.DryRun {
+		if err := f.announce(ctx, e, o.Store, o.Log, o.Servers); err != nil {
+			return nil, err
+		}
+	}
 	if o.Settings, err = e.Config(); err != nil {
 		return nil, err
 	}
@@ -163,7 +168,7 @@ func Open(ctx context.Context, e *env.Env, f *Flags) (_ *Opened, err error) {
 		return nil, err
 	}
 	if !f.NoWait && !e.DryRun {
-		if err := greetServers(ctx, e, o.Runtime, o.Servers); err != nil {
+		if err := greetServers(ctx, e, &f.ServerFlags, o.Runtime, o.Servers); err != nil {
 			return nil, err
 		}
 	}

@@ -64,6 +64,8 @@ type ServerFlags struct {
 
 	ProtocolFlag string // the name of its flag; empty is protocol
 	KeepDisabled bool   // for commands that only list
+	Service      bool   // the command serves others: see service.go
+	configNamed  bool   // the command line of a service names the configuration that its files are of
 }
 
 func (f *ServerFlags) Add(cmd *cobra.Command) {
@@ -77,7 +79,7 @@ func (f *ServerFlags) Add(cmd *cobra.Command) {
 
 // named reports whether the command line itself names the file, which is consent
 // to start its servers.
-func (f *ServerFlags) named() bool { return len(f.Files) > 0 && !f.recalled.files }
+func (f *ServerFlags) named() bool { return f.configNamed || len(f.Files) > 0 && !f.recalled.files }
 
 // errNotNamed refuses a server of the project's file that was not approved.
 var errNotNamed = errors.New("it was not approved, and the command line does not name its file")
@@ -115,7 +117,17 @@ func ServersOf(e *env.Env, f *ServerFlags) ([]mcpclient.Server, error) {
 		if files, err = defaultFiles(e); err != nil {
 			return nil, err
 		}
+		if f.configNamed, err = filesNamed(e, f); err != nil {
+			return nil, err
+		}
 		found = true
+	}
+	if f.Service {
+		for _, file := range slices.Concat(settings.Config.Files, files) {
+			if err := onlyOurs(file); err != nil {
+				return nil, err
+			}
+		}
 	}
 	for _, file := range files {
 		more, err := mcpclient.LoadConfig(file)
@@ -304,7 +316,7 @@ func loginText(l *mcpclient.Login) string {
 // greetServers waits until every server is ready or has failed, and says so. A
 // server of the command line that failed ends the program; one of a file costs
 // its tools only.
-func greetServers(ctx context.Context, e *env.Env, rt *agent.Runtime, servers []mcpclient.Server) error {
+func greetServers(ctx context.Context, e *env.Env, f *ServerFlags, rt *agent.Runtime, servers []mcpclient.Server) error {
 	starting := e.NewStatus()
 	if len(servers) > 0 {
 		starting.Follow(func() string { return startingText(rt.Host().Servers()) })
@@ -337,6 +349,9 @@ func greetServers(ctx context.Context, e *env.Env, rt *agent.Runtime, servers []
 		}
 		if errors.Is(err, mcpclient.ErrNotApproved) {
 			refused++
+			if f.Service { // announce has said it, without secrets
+				continue
+			}
 		}
 		e.Note("%s: %s", env.Plain(s.Name), env.PlainLines(err.Error()))
 	}

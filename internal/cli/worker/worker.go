@@ -53,6 +53,7 @@ type workerFlags struct {
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
 	var f workerFlags
+	f.Service = true
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work off the queue of jobs",

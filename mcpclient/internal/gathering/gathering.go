@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/conn"
 )
 
 // Gatherer has what is known of the servers of a host; S is one of them.
@@ -98,7 +99,7 @@ func current[S, T any](g *Gatherer[S], s S, k Kind[S, T]) bool {
 // fill reads a list of one server and keeps it.
 func fill[S, T any](ctx context.Context, g *Gatherer[S], s S, k Kind[S, T]) {
 	items, err := k.Read(ctx, s)
-	if err != nil {
+	if err != nil && !conn.IsRefused(err) {
 		g.Log.Warn("a list of a server is not known", "server", g.Name(s), "list", k.Name, "error", err)
 	}
 	for last := k.Last(s); ; { // again, if another listing has ended meanwhile
