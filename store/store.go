@@ -325,6 +325,10 @@ type Store interface {
 	Vault
 	Jobs
 
+	// Backlog returns what waits in the store. It reads what waits and the newest jobs of each schedule, and
+	// nothing of what has ended otherwise.
+	Backlog(ctx context.Context) (Backlog, error)
+
 	// Close makes what was accepted durable and ends the store. Closing again
 	// does nothing.
 	Close() error

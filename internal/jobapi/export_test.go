@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/troupe-dev/troupe/internal/netguard"
 )
 
@@ -35,6 +37,16 @@ func (o NoticesOptions) WithRun(f func(ctx context.Context, argv []string, stdin
 
 // RunCommand runs a command once.
 var RunCommand = runCommand
+
+// Described returns the text of each metric's description.
+func (m *Metrics) Described() (texts []string) {
+	ch := make(chan *prometheus.Desc, 256)
+	m.registry.Describe(ch)
+	for close(ch); len(ch) > 0; {
+		texts = append(texts, (<-ch).String())
+	}
+	return texts
+}
 
 // Messages of the actors.
 type (

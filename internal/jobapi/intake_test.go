@@ -307,14 +307,29 @@ func TestStoreFails(t *testing.T) {
 	w.refused(http.StatusServiceUnavailable, "store", "POST", "/v1/jobs", `{"prompt":"x"}`)
 }
 
+// file is a store with a size.
+type file struct{ store.Store }
+
+func (file) Space() (size, free int64, err error) { return 4096, 1 << 20, nil }
+
 func TestMetrics(t *testing.T) {
-	s := memstore.New(nil)
+	s := file{memstore.New(nil)}
 	if _, err := s.AddJob(t.Context(), store.Job{Agent: "main", Prompt: "x"}); err != nil {
 		t.Fatal(err)
 	}
+	for _, id := range []string{"a", "b"} {
+		if err := s.OpenAsk(t.Context(), store.Ask{ID: id, Kind: "tool"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, paused := range map[string]bool{"nightly": false, "never": true} {
+		if _, err := s.PutSchedule(t.Context(), store.Schedule{Name: name, Cron: "c", Agent: "main", Prompt: "x", Paused: paused}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	sys := newSystem2(t)
 	probe := jobapi.NewStoreProbe(sys, s, func() int { return 0 }, slog.New(slog.DiscardHandler))
-	m := jobapi.NewMetrics(jobapi.MetricsOptions{System: sys, Jobs: s, Probe: probe, Now: func() jobapi.Places { return jobapi.Places{Running: 2, Parked: 3, MaxParked: 9} },
+	m := jobapi.NewMetrics(jobapi.MetricsOptions{System: sys, Store: s, Version: "v1", Commit: "abc", Probe: probe, Now: func() jobapi.Places { return jobapi.Places{Running: 2, Waiting: 3, MaxWaiting: 9} },
 		Stalled: func() int { return 4 }, Providers: func() []jobapi.Provider {
 			return []jobapi.Provider{{Name: "a", Circuit: "closed"}, {Name: "b", Circuit: "open", Class: "server", Errors: map[string]int64{"server": 5, "auth": 1}},
 				{Name: "c", Circuit: "half-open", Class: "server"}, {Name: "d\xff", Circuit: "closed", Class: "auth"}}
@@ -331,7 +346,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("the type: got %q", h.Get("Content-Type"))
 	}
 	for _, want := range []string{
-		`troupe_jobs{state="queued"} 1`, `troupe_jobs{state="unknown"} 0`, `troupe_worker_jobs{state="parked"} 3`,
+		`troupe_jobs{state="queued"} 1`, `troupe_jobs{state="unknown"} 0`, `troupe_worker_jobs{state="waiting"} 3`, `troupe_questions{kind="tool"} 2`, `troupe_questions_oldest_age_seconds `, `troupe_jobs_queued_oldest_age_seconds `,
+		`troupe_jobs_parked 0`, `troupe_store_bytes 4096`, `troupe_store_free_bytes 1.048576e+06`, `troupe_schedule_last_success_timestamp_seconds{schedule="nightly"} `, `troupe_build_info{commit="abc",go="go`,
 		`troupe_jobs_ended_total{agent="main",state="done"} 1`, `troupe_jobs_ended_total{agent="main",state="failed"} 1`,
 		`troupe_job_duration_seconds_sum{agent="main"} 4`, `troupe_job_wait_seconds_sum{agent="main"} 2`,
 		`troupe_tokens_total{agent="main"} 120`, `troupe_cost_total{agent="main"} 0.25`,
@@ -344,6 +360,9 @@ func TestMetrics(t *testing.T) {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("the metrics have no %s", want)
 		}
+	}
+	if bytes.Contains(out, []byte("never")) {
+		t.Error("a schedule that is paused is among those that should succeed")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,8 +21,10 @@ import (
 // MetricsOptions are the sources of the metrics.
 type MetricsOptions struct {
 	System *actors.System // required
-	Jobs   store.Jobs     // required
+	Store  store.Store    // required
 	Probe  *StoreProbe    // required
+	// Version and Commit are those of the program.
+	Version, Commit string
 	// Now returns the jobs of this worker. Nil leaves them out.
 	Now func() Places
 	// Clients returns how many clients are served. Nil leaves it out.
@@ -71,8 +74,8 @@ const maxProviders = 100
 
 // Places are the jobs that a worker has.
 type Places struct {
-	Running, Parked, Aside int // at work, waiting for a person, waiting to run alone
-	MaxParked              int // the bound of parked jobs
+	Running, Waiting, Aside int // at work, waiting for a person before they are parked, waiting to run alone
+	MaxWaiting              int // the bound of those that wait
 }
 
 // Metrics counts the work of a worker. It holds no prompt, argument or result: the labels are
@@ -161,9 +164,17 @@ func (m *Metrics) Spent(j store.Job, attempt json.RawMessage) {
 type snapshot struct{ opts MetricsOptions }
 
 var (
+	buildDesc     = prometheus.NewDesc("troupe_build_info", "The program; always 1.", []string{"version", "commit", "go"}, nil)
+	asksDesc      = prometheus.NewDesc("troupe_questions", "Open questions in the store, by kind.", []string{"kind"}, nil)
+	askAgeDesc    = prometheus.NewDesc("troupe_questions_oldest_age_seconds", "For how long the oldest open question is open; 0 without one.", nil, nil)
+	jobAgeDesc    = prometheus.NewDesc("troupe_jobs_queued_oldest_age_seconds", "For how long the queued job that is due the longest is due; 0 without one.", nil, nil)
+	parkedDesc    = prometheus.NewDesc("troupe_jobs_parked", "Jobs in the store that wait without a worker.", nil, nil)
+	successDesc   = prometheus.NewDesc("troupe_schedule_last_success_timestamp_seconds", "When the last job of a schedule that is done ended; when the schedule was made, if there is none. Paused schedules are left out.", []string{"schedule"}, nil)
+	sizeDesc      = prometheus.NewDesc("troupe_store_bytes", "Size of the file of the store with its log.", nil, nil)
+	freeDesc      = prometheus.NewDesc("troupe_store_free_bytes", "Room that the disk of the store has.", nil, nil)
 	jobsDesc      = prometheus.NewDesc("troupe_jobs", "Jobs in the store; queued ones are the queue's depth.", []string{"state"}, nil)
 	runningDesc   = prometheus.NewDesc("troupe_worker_jobs", "Jobs that this worker has.", []string{"state"}, nil)
-	maxParkedDesc = prometheus.NewDesc("troupe_worker_max_parked_jobs", "With as many parked jobs this worker claims no more.", nil, nil)
+	maxParkedDesc = prometheus.NewDesc("troupe_worker_max_parked_jobs", "With as many waiting jobs this worker claims no more.", nil, nil)
 	actorsDesc    = prometheus.NewDesc("troupe_actors", "Live actors.", []string{"kind"}, nil)
 	spawnedDesc   = prometheus.NewDesc("troupe_actors_spawned_total", "Actors started.", []string{"kind"}, nil)
 	failedDesc    = prometheus.NewDesc("troupe_actors_failed_total", "Failures of actors.", []string{"kind"}, nil)
@@ -181,7 +192,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc, stalledDesc, circuitDesc, errorsDesc, clientsDesc} {
+	for _, d := range []*prometheus.Desc{buildDesc, asksDesc, askAgeDesc, jobAgeDesc, parkedDesc, successDesc, sizeDesc, freeDesc, jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc, stalledDesc, circuitDesc, errorsDesc, clientsDesc} {
 		ch <- d
 	}
 }
@@ -196,26 +207,18 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	counts, err := s.opts.Jobs.JobCounts(ctx)
+	gauge(buildDesc, 1, s.opts.Version, s.opts.Commit, runtime.Version())
 	up := 1.0
-	if err != nil {
-		up = 0
-	}
-	if s.opts.Probe.Check(ctx) != nil {
+	if s.stored(ctx, gauge) != nil || s.opts.Probe.Check(ctx) != nil {
 		up = 0
 	}
 	gauge(storeDesc, up)
-	if err == nil {
-		for _, state := range store.JobStates() {
-			gauge(jobsDesc, float64(counts[state]), string(state))
-		}
-	}
 	if s.opts.Now != nil {
 		n := s.opts.Now()
 		gauge(runningDesc, float64(n.Running), "running")
-		gauge(runningDesc, float64(n.Parked), "parked")
+		gauge(runningDesc, float64(n.Waiting), "waiting")
 		gauge(runningDesc, float64(n.Aside), "aside")
-		gauge(maxParkedDesc, float64(n.MaxParked))
+		gauge(maxParkedDesc, float64(n.MaxWaiting))
 	}
 	if s.opts.Clients != nil {
 		gauge(clientsDesc, float64(s.opts.Clients()))
@@ -254,4 +257,53 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 		counter(failedDesc, float64(c.Failed), kind.String())
 		counter(restartedDesc, float64(c.Restarted), kind.String())
 	}
+}
+
+// stored collects what is in the store, or nothing of it that cannot be read.
+func (s *snapshot) stored(ctx context.Context, gauge func(d *prometheus.Desc, v float64, labels ...string)) error {
+	counts, err := s.opts.Store.JobCounts(ctx)
+	if err != nil {
+		return err
+	}
+	waits, err := s.opts.Store.Backlog(ctx)
+	if err != nil {
+		return err
+	}
+	schedules, err := s.opts.Store.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, state := range store.JobStates() {
+		gauge(jobsDesc, float64(counts[state]), string(state))
+	}
+	gauge(parkedDesc, float64(waits.Parked))
+	for kind, n := range waits.Asks {
+		gauge(asksDesc, float64(n), clip.Valid(kind))
+	}
+	gauge(askAgeDesc, age(waits.OldestAsk))
+	gauge(jobAgeDesc, age(waits.OldestJob))
+	for i := range schedules {
+		at := schedules[i].Created
+		if done := waits.Succeeded[schedules[i].Name]; !done.IsZero() {
+			at = done
+		}
+		if !schedules[i].Paused {
+			gauge(successDesc, float64(at.UnixMilli())/1e3, schedules[i].Name)
+		}
+	}
+	if file, ok := s.opts.Store.(measured); ok {
+		if size, free, err := file.Space(); err == nil {
+			gauge(sizeDesc, float64(size))
+			gauge(freeDesc, float64(free))
+		}
+	}
+	return nil
+}
+
+// age is how long ago a time was, in seconds; 0 for none, and for one that the clock has not reached.
+func age(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(t).Seconds())
 }

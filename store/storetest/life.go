@@ -133,6 +133,7 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 	_, errs["Job"] = s.Job(ctx, "j")
 	_, errs["Jobs"] = s.Jobs(ctx, store.JobQuery{})
 	_, errs["JobCounts"] = s.JobCounts(ctx)
+	_, errs["Backlog"] = s.Backlog(ctx)
 	errs["DeleteJob"] = s.DeleteJob(ctx, "j")
 	_, errs["PutSchedule"] = s.PutSchedule(ctx, store.Schedule{Name: "s", Cron: "c", Agent: "a"})
 	_, errs["Schedules"] = s.Schedules(ctx)

@@ -84,6 +84,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"JobLosses", testJobLosses},
 		{"JobGoesOn", testJobGoesOn},
 		{"JobRace", testJobRace},
+		{"Backlog", testBacklog},
 		{"JobCancel", testJobCancel},
 		{"JobCancelledMeanwhile", testJobCancelledMeanwhile},
 		{"JobUntold", testJobUntold},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/cli/version"
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -14,7 +15,8 @@ import (
 // MetricsOptions are those of the metrics of a process.
 func MetricsOptions(o *Opened) jobapi.MetricsOptions {
 	stalled := func() int { return len(o.Runtime.Stalled()) }
-	return jobapi.MetricsOptions{System: o.Runtime.System(), Jobs: o.Store, Probe: jobapi.NewStoreProbe(o.Runtime.System(), o.Store, stalled, o.Log), Stalled: stalled,
+	build := version.Current()
+	return jobapi.MetricsOptions{System: o.Runtime.System(), Store: o.Store, Version: build.Version, Commit: build.Commit, Probe: jobapi.NewStoreProbe(o.Runtime.System(), o.Store, stalled, o.Log), Stalled: stalled,
 		Servers: func() []jobapi.ServerUse { return serverUse(o) }, Providers: func() []jobapi.Provider { return ModelProviders(o) }}
 }
 

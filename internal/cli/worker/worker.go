@@ -231,7 +231,7 @@ func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags,
 	shown := setup.MetricsOptions(o)
 	shown.Now = func() jobapi.Places {
 		s := d.worker.Counts()
-		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
+		return jobapi.Places{Running: s.Running, Waiting: s.Parked, Aside: s.Aside, MaxWaiting: s.MaxParked}
 	}
 	d.probe, d.metric = shown.Probe, jobapi.NewMetrics(shown)
 	var guard *netguard.Guard
