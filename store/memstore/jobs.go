@@ -440,7 +440,7 @@ func (s *jobs) PruneJobs(ctx context.Context, p store.Prune) (removed int, err e
 	return get(ctx, s.memory, func(time.Time) (int, error) {
 		var ended []*job
 		for _, j := range s.rows {
-			if j.State.Ended() {
+			if j.State.Ended() && p.Has(j.Agent, string(j.State)) {
 				ended = append(ended, j)
 			}
 		}

@@ -321,7 +321,7 @@ func (s *journal) PruneRuns(ctx context.Context, p store.Prune) (removed int, er
 	return get(ctx, s.memory, func(time.Time) (int, error) {
 		var ended []store.Run
 		for _, r := range s.runs {
-			if r.head.State.Ended() {
+			if r.head.State.Ended() && p.Has(r.head.Agent, string(r.head.State)) {
 				ended = append(ended, r.head)
 			}
 		}

@@ -80,7 +80,15 @@ func (s *Store) copyTo(ctx context.Context, file string) error {
 		return err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, setIncremental); err != nil { // of the copy
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -63,3 +63,6 @@ func (s *Store) Break() error {
 		return nil
 	})
 }
+
+// SpaceFor reports whether a file of a size can be written anew.
+var SpaceFor = spaceFor

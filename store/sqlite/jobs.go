@@ -655,8 +655,3 @@ func (t *tx) removeJob(id string, epoch int64) error {
 	}
 	return t.exec("DELETE FROM jobs WHERE id = ?", id)
 }
-
-// PruneJobs implements [store.Jobs].
-func (s *jobs) PruneJobs(ctx context.Context, p store.Prune) (removed int, err error) {
-	return prune(ctx, s.database, "pruning jobs", p, "jobs", "state NOT IN ('queued', 'running', 'waiting')", "NOT untold", (*tx).removeJob)
-}

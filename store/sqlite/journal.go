@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -637,50 +636,6 @@ func (t *tx) removeRun(id string, epoch int64) error {
 	return nil
 }
 
-// PruneRuns implements [store.Journal].
-func (s *journal) PruneRuns(ctx context.Context, p store.Prune) (removed int, err error) {
-	return prune(ctx, s.database, "pruning runs", p, "runs", "state NOT IN ('running', 'waiting')",
-		"NOT EXISTS (SELECT 1 FROM runs AS p WHERE p.id = runs.parent AND p.state IN ('running', 'waiting'))", (*tx).removeRun)
-}
-
-// prune removes what p selects of a table: rows that have ended, and of these such as may go.
-func prune(ctx context.Context, d *database, doing string, p store.Prune, table, ended, may string, remove func(t *tx, id string, epoch int64) error) (removed int, err error) {
-	if err := p.Check(); err != nil {
-		return 0, err
-	}
-	err = d.writer.do(ctx, doing, weight{events: groupEvents}, func(t *tx) error {
-		removed = 0
-		old := map[string]int64{}                                                  // epochs by id
-		before, oldest, oldestID := p.Before.UnixMicro(), int64(math.MinInt64), "" // the oldest of those that are kept by number
-		if p.Keep > 0 {
-			err := t.row("SELECT created, id FROM "+table+" WHERE "+ended+" ORDER BY created DESC, id DESC LIMIT 1 OFFSET ?", p.Keep-1).Scan(&oldest, &oldestID)
-			if err != nil && !errors.Is(err, sql.ErrNoRows) {
-				return err
-			}
-		}
-		// The first condition bounds what is looked at: nothing ends before it is created.
-		err := t.each("SELECT id, epoch FROM "+table+" WHERE created <= ? AND "+ended+" AND (updated < ? OR (created, id) < (?, ?)) AND "+may+" ORDER BY created, id LIMIT ?",
-			[]any{max(before, oldest), before, oldest, oldestID, p.Most()}, func(row scanner) (bool, error) {
-				var id string
-				var epoch int64
-				err := row.Scan(&id, &epoch)
-				old[id] = epoch
-				return true, err
-			})
-		if err != nil {
-			return err
-		}
-		for id, epoch := range old {
-			if err := remove(t, id, epoch); err != nil {
-				return err
-			}
-		}
-		removed = len(old)
-		return nil
-	})
-	return removed, err
-}
-
 // Claim implements [store.Leases].
 func (s *journal) Claim(ctx context.Context, run, owner string, ttl time.Duration) (store.Run, error) {
 	if err := checkLease(run, owner, ttl); err != nil {
@@ -865,6 +820,14 @@ func (w *where) and(condition string, args ...any) {
 	w.args = append(w.args, args...)
 }
 
+// clause is the text of the conditions, in a query.
+func (w *where) clause() string {
+	if len(w.conditions) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(w.conditions, " AND ")
+}
+
 // beginning requires that IDs begin so, by their index, which a pattern would not use.
 func (w *where) beginning(of string) {
 	w.and("id >= ? AND id < ?", of, of+string(unicode.MaxRune))
@@ -887,8 +850,5 @@ func (w *where) newest(query string, c store.Cursor, paged bool, limit int) (str
 	if paged {
 		w.and("(created, id) < (?, ?)", c.Created.UnixMicro(), c.ID)
 	}
-	if len(w.conditions) > 0 {
-		query += " WHERE " + strings.Join(w.conditions, " AND ")
-	}
-	return query + " ORDER BY created DESC, id DESC LIMIT ?", append(w.args, limit)
+	return query + w.clause() + " ORDER BY created DESC, id DESC LIMIT ?", append(w.args, limit)
 }

@@ -20,6 +20,7 @@ const childEnv = "TROUPE_SQLITE_TEST_CHILD"
 var children = map[string]func(path string) error{
 	"append": appendForever,
 	"share":  shareFile,
+	"vacuum": vacuumFile,
 }
 
 func TestMain(m *testing.M) {

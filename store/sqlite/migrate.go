@@ -18,6 +18,12 @@ var migrations embed.FS
 // applicationID marks a file as a store of Troupe ("TRPE"), in its header.
 const applicationID = 0x54525045
 
+// A file has room to tell which page is where if this is set before its first table, or before a VACUUM; else it changes nothing.
+const (
+	setIncremental = "PRAGMA auto_vacuum = INCREMENTAL"
+	incremental    = 2 // as the setting is read
+)
+
 // identify reports the schema's version, zero for an empty file, and refuses
 // what is not a store. It must come before anything is written: the path may be
 // another program's database.
@@ -49,6 +55,11 @@ func migrate(s *session) error {
 	}
 	if version > len(scripts) {
 		return fmt.Errorf("%w: its schema is %d, this program knows %d", store.ErrTooNew, version, len(scripts))
+	}
+	if version == 0 {
+		if err := s.script(setIncremental); err != nil {
+			return err
+		}
 	}
 	if err := s.useWAL(); err != nil {
 		return err

@@ -47,13 +47,16 @@ func openSession(db *sql.DB) (*session, error) {
 
 // useWAL is not left to the driver, which would set it before the file is known
 // to be ours.
-func (s *session) useWAL() error {
+func (s *session) useWAL() error { return s.keepJournal("wal") }
+
+// keepJournal sets the journal mode of the file.
+func (s *session) keepJournal(want string) error {
 	var mode string
-	if err := s.conn.QueryRowContext(background, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+	if err := s.conn.QueryRowContext(background, "PRAGMA journal_mode = "+want).Scan(&mode); err != nil {
 		return err
 	}
-	if mode != "wal" {
-		return fmt.Errorf("the file cannot use a write-ahead log, its journal mode stays %q", mode)
+	if mode != want {
+		return fmt.Errorf("the journal mode of the file stays %q, want %q", mode, want)
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ var (
 	_ store.Store      = (*Store)(nil)
 	_ store.Starter    = (*Store)(nil)
 	_ store.JobStarter = (*Store)(nil)
+	_ store.Shrinker   = (*Store)(nil)
 )
 
 // Open opens the store in the file at path, and creates the file, readable for

@@ -55,7 +55,8 @@ type op struct {
 	task
 	doing string // what it does, for errors
 	size  weight
-	last  bool // it runs behind the other writes of its commit
+	last  bool                 // it runs behind the other writes of its commit
+	alone func(*session) error // runs between commits, in place of the task's run; nil for a write
 
 	room  <-chan struct{} // gives its place back to those that wait for one; nil for one that was started
 	next  *op             // in the queue
@@ -122,6 +123,10 @@ func newWriter(db *sql.DB, first *session, o Options) *writer {
 // do queues a write and waits until what run did is durable; run is that of a [task]. Doing says what
 // it does, for errors.
 func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx) error) error {
+	return w.await(ctx, &awaited{op: op{doing: doing, size: size}, does: run})
+}
+
+func (w *writer) await(ctx context.Context, o *awaited) error {
 	select { // not left to chance below
 	case <-w.closing:
 		return store.ErrClosed
@@ -137,8 +142,7 @@ func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	o := &awaited{op: op{doing: doing, size: size, room: w.room, since: time.Now()}, does: run, done: make(chan struct{})}
-	o.task = o
+	o.task, o.room, o.since, o.done = o, w.room, time.Now(), make(chan struct{})
 	if !w.queue.put(&o.op) {
 		return store.ErrClosed
 	}
@@ -151,6 +155,11 @@ func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx
 		<-o.done // it has begun: the truth is near
 	}
 	return o.err
+}
+
+// doAlone runs f on the connection that writes, with no transaction open, when what was queued before is committed.
+func (w *writer) doAlone(ctx context.Context, doing string, f func(*session) error) error {
+	return w.await(ctx, &awaited{op: op{doing: doing, alone: f}})
 }
 
 // startedPerPlace is how many started writes may wait for each place of the queue: what
@@ -212,8 +221,23 @@ func (w *writer) loop() {
 // drain commits all that waits.
 func (w *writer) drain() {
 	for first := w.next(); first != nil; first = w.next() {
-		w.group(first)
+		if first.alone != nil {
+			w.runAlone(first)
+		} else {
+			w.group(first)
+		}
 	}
+}
+
+// runAlone runs what needs the connection without a transaction.
+func (w *writer) runAlone(o *op) {
+	if !o.state.CompareAndSwap(queued, begun) {
+		return
+	}
+	if o.err = w.connect(); o.err == nil {
+		o.err = o.alone(w.session)
+	}
+	w.end(o)
 }
 
 // peek returns the write that next takes, or nil.
@@ -307,16 +331,24 @@ const (
 // follower returns the next write of a group, or nil if it is to be committed. Busy is the store's, if several write
 // at once.
 func (w *writer) follower(busy bool) *op {
-	o := w.next()
+	o := w.nextWrite()
 	for i := 0; o == nil && busy && w.hurries == 0 && i < yields; i++ {
 		before := time.Now()
 		runtime.Gosched()
 		if time.Since(before) > longYield {
 			w.hurries = withoutThem
 		}
-		o = w.next()
+		o = w.nextWrite()
 	}
 	return o
+}
+
+// nextWrite is next, unless that is one to be run alone.
+func (w *writer) nextWrite() *op {
+	if o := w.peek(); o != nil && o.alone != nil {
+		return nil
+	}
+	return w.next()
 }
 
 // end tells a write what has become of it.
@@ -387,18 +419,26 @@ func (w *writer) fail(o *op, err error) {
 	}
 }
 
-// begin opens a transaction, and the connection where the last one was given up.
+// begin opens a transaction.
 func (w *writer) begin() error {
-	if w.session == nil {
-		s, err := openSession(w.db)
-		if err != nil {
-			return err
-		}
-		w.session = s
+	if err := w.connect(); err != nil {
+		return err
 	}
 	err := w.session.begin()
 	if err != nil {
 		w.recover()
+	}
+	return err
+}
+
+// connect opens the connection where the last one was given up.
+func (w *writer) connect() error {
+	if w.session != nil {
+		return nil
+	}
+	s, err := openSession(w.db)
+	if err == nil {
+		w.session = s
 	}
 	return err
 }

@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Delete", testDelete},
 		{"PruneRuns", testPruneRuns},
 		{"PruneJobs", testPruneJobs},
+		{"PruneSelected", testPruneSelected},
 		{"Fencing", testFencing},
 		{"DeleteFences", testDeleteFences},
 		{"LeaseExpiry", testLeaseExpiry},
