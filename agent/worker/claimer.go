@@ -45,8 +45,8 @@ type (
 	lastOver  struct{}
 	pruneNow  struct{}
 	pruned    struct { // the outcome of a pruning
-		runs, jobs int
-		err        error
+		store.Pruned
+		err error
 	}
 )
 

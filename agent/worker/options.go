@@ -50,6 +50,9 @@ type Options struct {
 	// KeepRuns bounds the runs, and the jobs, that have ended and are kept: the worker removes
 	// the oldest. Zero is no bound.
 	KeepRuns int
+	// KeepRules are for some of the runs and jobs in place of Keep and KeepRuns: the first rule that has one decides about
+	// it, and it is not counted for KeepRuns. At most 100. The run of a sub-agent goes by that agent's name.
+	KeepRules []KeepRule
 	// Retry sets how often and when a job is tried again.
 	Retry Retry
 	// Retryable reports which failures get another attempt. Nil means [Retryable].
@@ -80,6 +83,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if d.Concurrency < 0 || d.MaxParked < 0 || d.GiveUp < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.KeepRuns < 0 || d.Retry.MaxAttempts < 0 || d.Retry.MaxLosses < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
 		return d, errors.New("an option is below zero: zero means its default")
+	}
+	if err := checkKeepRules(d.KeepRules); err != nil {
+		return d, err
 	}
 	d.Concurrency = cmp.Or(d.Concurrency, 8)
 	d.MaxParked = cmp.Or(d.MaxParked, 100_000)

@@ -26,6 +26,13 @@ func TestPrune(t *testing.T) {
 		{"by age, too early", worker.Options{Keep: 2 * day}, day, 3, 3},
 		{"by number", worker.Options{KeepRuns: 2}, 2 * time.Hour, 2, 2},
 		{"never", worker.Options{Keep: -1}, 400 * day, 3, 3},
+		{"by a rule, of more than in general", worker.Options{Keep: 2 * day, KeepRuns: 1, KeepRules: keep(300*day, "done", "finished")}, 299 * day, 3, 3},
+		{"by a rule, later", worker.Options{Keep: 2 * day, KeepRules: keep(300*day, "done", "finished")}, 301 * day, 0, 0},
+		{"by a rule for ever", worker.Options{Keep: 2 * day, KeepRules: keep(-1, "done")}, 400 * day, 0, 3},
+		{"by a rule for less", worker.Options{KeepRules: keep(day, "finished")}, 2 * day, 0, 3},
+		{"by the first rule", worker.Options{KeepRules: append(keep(9*day, "finished"), keep(day)...)}, 2 * day, 3, 0},
+		{"by a rule alone", worker.Options{Keep: -1, KeepRules: keep(day, "finished")}, 2 * day, 0, 3},
+		{"a rule of others", worker.Options{KeepRules: keep(day, "failed")}, 2 * day, 3, 3},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,4 +56,8 @@ func TestPrune(t *testing.T) {
 			})
 		})
 	}
+}
+
+func keep(d time.Duration, states ...string) []worker.KeepRule {
+	return []worker.KeepRule{{Selection: store.Selection{States: states}, Keep: d}}
 }

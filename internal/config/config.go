@@ -155,6 +155,13 @@ type MCP struct {
 	HeldInstances int
 }
 
+// KeepRule says how long runs and jobs of an agent, or in a state, are kept once they have ended.
+type KeepRule struct {
+	Agent  string        // empty for any
+	States []string      // as [store.EndStates] lists them; none for any
+	Keep   time.Duration // below zero is for ever
+}
+
 // Store is where runs are kept.
 type Store struct {
 	// Path is a file. Empty means the one in the state folder.
@@ -163,6 +170,8 @@ type Store struct {
 	Keep time.Duration
 	// KeepRuns bounds the runs, and the jobs, that have ended and are kept. Zero is no bound.
 	KeepRuns int
+	// Rules are for some runs and jobs in place of Keep and KeepRuns: the first that has one decides. At most 100.
+	Rules []KeepRule
 }
 
 // Auth says who may use an endpoint.

@@ -127,6 +127,13 @@ func TestMistakes(t *testing.T) {
 		{"other type's", "version: 1\nmodels: { providers: { openai: { keep_alive: 1m } } }", "keep_alive and context are for the type ollama"},
 		{"provider's name", "version: 1\nmodels: { providers: { 'a/b': { base_url: 'http://a' } } }", "f.yaml:2:24: a provider's name has letters"},
 		{"control characters", "version: 1\nmodels: { default: \"a\\nb\" }", "the text has control characters"},
+		{"rules", "version: 1\nstore: { rules: { agent: a } }", "f.yaml:2:17: want a list of rules, [{ agent: NAME, state: failed, keep: 30d }], got a mapping"},
+		{"rule", "version: 1\nstore: { rules: [30d] }", "f.yaml:2:18: want a mapping, of keys and values, got a text"},
+		{"key of a rule", "version: 1\nstore: { rules: [{ states: failed, keep: 1d }] }", `f.yaml:2:20: unknown key "states": did you mean "state"?`},
+		{"state of a rule", "version: 1\nstore:\n  rules:\n  - { state: completed, keep: 1d }", `f.yaml:4:14: want some of finished, done, failed, cancelled, limited, unknown, got "completed"`},
+		{"time of a rule", "version: 1\nstore: { rules: [{ state: failed, keep: always }] }", `f.yaml:2:41: want a time such as 90d, 36h or 10m, or forever, got "always"`},
+		{"rule without a time", "version: 1\nstore: { rules: [{ state: failed }] }", "f.yaml:2:18: a rule says how long: keep: 30d, or keep: forever"},
+		{"rule of all", "version: 1\nstore: { rules: [{ keep: 1d }] }", "f.yaml:2:18: a rule says for what"},
 		{"policy", "version: 1\nsampling: { default: always }", `want one of ask, allow, deny, got "always"`},
 	}
 	dir := t.TempDir()

@@ -412,6 +412,13 @@ func shown(key string, n *yaml.Node) string {
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}
+	if n.Kind == yaml.MappingNode {
+		var items []string
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			items = append(items, n.Content[i].Value+": "+shown(key+"."+n.Content[i].Value, n.Content[i+1]))
+		}
+		return "{" + strings.Join(items, ", ") + "}"
+	}
 	text := n.Value
 	if n.Kind != yaml.ScalarNode {
 		return "..."

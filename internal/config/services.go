@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/troupe-dev/troupe/internal/age"
 	"github.com/troupe-dev/troupe/internal/hostconfig"
 )
 
@@ -66,7 +67,51 @@ func isProtocol(s string) bool {
 }
 
 func (d *decoder) store(n *yaml.Node, s *Store) {
-	d.object(n, fields{"path": d.text(&s.Path), "keep": d.age(&s.Keep), "keep_runs": d.count(&s.KeepRuns)})
+	d.object(n, fields{
+		"path": d.text(&s.Path), "keep": d.age(&s.Keep), "keep_runs": d.count(&s.KeepRuns),
+		"rules": func(n *yaml.Node) {
+			if n.Kind != yaml.SequenceNode {
+				d.fail(n, "want a list of rules, [{ agent: NAME, state: failed, keep: 30d }], got %s", kind(n))
+				return
+			}
+			if len(n.Content) > maxKeepRules {
+				d.fail(n, "more than %d rules", maxKeepRules)
+				return
+			}
+			for _, rule := range n.Content {
+				s.Rules = append(s.Rules, d.keepRule(rule))
+			}
+		},
+	})
+}
+
+// maxKeepRules is what a [worker.Options] takes.
+const maxKeepRules = 100
+
+// keepRule reads a rule of what is kept for how long.
+func (d *decoder) keepRule(n *yaml.Node) (r KeepRule) {
+	d.object(n, fields{
+		"agent": d.text(&r.Agent),
+		"state": d.someOf(&r.States, "finished", "done", "failed", "cancelled", "limited", "unknown"),
+		"keep": func(n *yaml.Node) {
+			if r.Keep = -1; n.Value == "forever" || !d.scalar(n, "a time such as 90d, or forever") {
+				return
+			}
+			v, err := age.Parse(n.Value)
+			if r.Keep = v; err != nil {
+				r.Keep = -1 // said once
+				d.fail(n, "want a time such as 90d, 36h or 10m, or forever, got %.40q", n.Value)
+			}
+		},
+	})
+	switch {
+	case n.Kind != yaml.MappingNode:
+	case r.Keep == 0:
+		d.fail(n, "a rule says how long: keep: 30d, or keep: forever")
+	case r.Agent == "" && len(r.States) == 0:
+		d.fail(n, "a rule says for what: agent: NAME, or state: failed, or both; for all others there is store.keep")
+	}
+	return r
 }
 
 func (d *decoder) serve(n *yaml.Node, s *Serve) {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/internal/mcptest"
+	"github.com/troupe-dev/troupe/store"
 )
 
 const services = `version: 1
@@ -95,6 +97,37 @@ worker: { behind_proxy: true }
 	}
 	if err := parse(t, "version: 1\nserve: { auth: { type: oauth, issuer: x, resource: y } }\n").Resolve("serve", func(string) string { return "" }); err != nil {
 		t.Errorf("without what is optional: %v", err)
+	}
+}
+
+// Rules of what is kept are read in their order, and shown as they are.
+func TestKeepRules(t *testing.T) {
+	c := parse(t, `version: 1
+store:
+  keep: 180d
+  keep_runs: 1000
+  rules:
+    - { agent: audit, keep: forever }
+    - { agent: reviewer, state: finished, keep: 7d }
+    - { state: [failed, unknown], keep: 36h }
+`)
+	want := config.Store{Keep: 180 * 24 * time.Hour, KeepRuns: 1000, Rules: []config.KeepRule{
+		{Agent: "audit", Keep: -1}, {Agent: "reviewer", States: []string{"finished"}, Keep: 7 * 24 * time.Hour}, {States: []string{"failed", "unknown"}, Keep: 36 * time.Hour}}}
+	if !reflect.DeepEqual(c.Store, want) {
+		t.Errorf("got %+v, want %+v", c.Store, want)
+	}
+	const shown = "[{agent: audit, keep: forever}, {agent: reviewer, state: finished, keep: 7d}, {state: [failed, unknown], keep: 36h}]"
+	if v, _ := c.Value("store.rules"); v.Text != shown {
+		t.Errorf("Value(store.rules): got %s, want %s", v.Text, shown)
+	}
+}
+
+// The states of a rule are those in which runs and jobs end.
+func TestStatesOfKeepRules(t *testing.T) {
+	all := store.EndStates()
+	c := parse(t, "version: 1\nstore: { rules: [{ keep: 1d, state: ["+strings.Join(all, ", ")+"] }] }\n")
+	if got := c.Store.Rules[0].States; !slices.Equal(got, all) {
+		t.Errorf("got %v, want %v", got, all)
 	}
 }
 

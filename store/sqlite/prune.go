@@ -35,8 +35,9 @@ func prune(ctx context.Context, d *database, doing string, p store.Prune, table,
 	err = d.read(ctx, doing, func(q reader) error {
 		before, oldest, oldestID := p.Before.UnixMicro(), int64(math.MinInt64), "" // the oldest of those that are kept by number
 		if p.Keep > 0 {
-			query, args := w.newest("SELECT created, id FROM "+table, store.Cursor{}, false, 1)
-			err := q.row(query+" OFFSET ?", append(args, p.Keep-1)...).Scan(&oldest, &oldestID)
+			// The bound, which all are within, has SQLite go through the index in place of sorting all rows.
+			err := q.row("SELECT created, id FROM "+table+w.clause()+" AND created <= ? ORDER BY created DESC, id DESC LIMIT 1 OFFSET ?",
+				append(slices.Clone(w.args), int64(math.MaxInt64), p.Keep-1)...).Scan(&oldest, &oldestID)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}

@@ -108,7 +108,7 @@ func checkStore(ctx context.Context, d *doctor) []check {
 		return failed("store", err.Error(), fix)
 	}
 	defer s.Close()
-	c := check{Area: "store", Status: checkOK, Text: fmt.Sprintf("%s, %s", path, size(info.Size()))}
+	c := check{Area: "store", Status: checkOK, Text: fmt.Sprintf("%s, %s", path, env.Size(info.Size()))}
 	if db, ok := s.(*sqlite.Store); ok {
 		version, err := db.Schema(ctx)
 		if err != nil {
@@ -181,7 +181,7 @@ func checkDisk(_ context.Context, d *doctor) []check {
 	if err != nil {
 		return []check{{Area: "disk", Status: checkWarning, Text: fmt.Sprintf("how much room %s has is not known: %v", dir, err)}}
 	}
-	c := check{Area: "disk", Status: checkOK, Text: fmt.Sprintf("%s free at %s", size(free), dir), Detail: map[string]any{"path": dir, "free": free}}
+	c := check{Area: "disk", Status: checkOK, Text: fmt.Sprintf("%s free at %s", env.Size(free), dir), Detail: map[string]any{"path": dir, "free": free}}
 	switch {
 	case free < noRoom:
 		c.Status, c.Fix, c.code = checkFailed, "make room there, or name a file elsewhere with --store: runs that cannot be recorded end", env.ExitUsage
@@ -189,19 +189,6 @@ func checkDisk(_ context.Context, d *doctor) []check {
 		c.Status, c.Fix = checkWarning, "make room there, or name a file elsewhere with --store"
 	}
 	return []check{c}
-}
-
-// size is a number of bytes as people read it.
-func size(n int64) string {
-	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
-	v, i := float64(n), 0
-	for v >= 1024 && i < len(units)-1 {
-		v, i = v/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.1f %s", v, units[i])
 }
 
 // checkClock holds the clock against what is known to be past: leases and schedules go

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,9 +21,9 @@ import (
 func Command(e *env.Env) *cobra.Command {
 	return env.Group(&cobra.Command{
 		Use:   "store",
-		Short: "Check, copy and prune the store",
+		Short: "Check, copy, prune and shrink the store",
 		Long:  "The store is a file that has the runs, the jobs, the open questions, the approvals and the sealed logins.",
-	}, checkCommand(e), backupCommand(e), pruneCommand(e))
+	}, checkCommand(e), backupCommand(e), pruneCommand(e), vacuumCommand(e))
 }
 
 // inFile returns the RunE of a command that needs the store to be a file.
@@ -91,29 +92,84 @@ func backupCommand(e *env.Env) *cobra.Command {
 }
 
 func pruneCommand(e *env.Env) *cobra.Command {
-	var older env.Age
-	var keep int
+	var (
+		older  env.Age
+		p      store.Prune
+		asJSON bool
+	)
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove runs and jobs that have ended",
-		Long: "Remove runs and jobs that ended long ago, or all but the newest. What has not ended stays, and so does a job whose webhook is\n" +
-			"still to be delivered. Workers do the same by themselves every hour: see store.keep and store.keep_runs of the configuration.",
-		Example: "  troupe store prune --older 90d\n  troupe store prune --keep 10000",
+		Long: "Remove runs and jobs that ended long ago, or all but the newest, of an agent or in a state if you say so. Then the store gives the\n" +
+			"disk back that they took. What has not ended stays, and so does a job whose webhook is still to be delivered. A run ends as finished, a\n" +
+			"job as done or unknown; both end as failed, cancelled or limited.\n\n" +
+			"Workers do the same by themselves every hour: see store.keep, store.keep_runs and store.rules of the configuration.",
+		Example: "  troupe store prune --older 90d\n  troupe store prune --keep 10000\n  troupe store prune --older 7d --state finished --state done --agent reviewer",
 		Args:    env.NoArgs,
 		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
-			if older <= 0 && keep <= 0 {
+			if older <= 0 && p.Keep <= 0 {
 				return env.Usagef("say what to remove: --older 90d, or --keep 10000\nSee %s --help", cmd.CommandPath())
 			}
-			p := store.Prune{Keep: keep}
+			for _, state := range p.States {
+				if all := store.EndStates(); !slices.Contains(all, state) {
+					return env.Usagef("--state %q: want one in which runs or jobs end: %s\nSee %s --help", state, strings.Join(all, ", "), cmd.CommandPath())
+				}
+			}
 			if older > 0 {
 				p.Before = time.Now().Add(-time.Duration(older))
 			}
-			runs, jobs, err := store.PruneAll(cmd.Context(), s, p)
-			fmt.Fprintf(e.Stdout, "removed %s and %s\n", env.Count(runs, "run"), env.Count(jobs, "job"))
+			done, err := store.PruneAll(cmd.Context(), s, p)
+			if asJSON {
+				return errors.Join(err, e.PrintJSON(done))
+			}
+			text := fmt.Sprintf("removed %s and %s", env.Count(done.Runs, "run"), env.Count(done.Jobs, "job"))
+			if done.Freed > 0 {
+				text += fmt.Sprintf("; the file has %s less", env.Size(done.Freed))
+			}
+			fmt.Fprintln(e.Stdout, text)
+			if err == nil && done.Unused > 0 {
+				e.Note("an older version made this file: %s of it are unused, and stay until you run once: %s", env.Size(done.Unused), e.Command("store", "vacuum"))
+			}
 			return err
 		}),
 	}
-	cmd.Flags().Var(&older, "older", "what ended before this `TIME`, such as 90d or 12h")
-	cmd.Flags().IntVar(&keep, "keep", 0, "all but the newest `NUMBER` of runs, and of jobs")
+	flags := cmd.Flags()
+	flags.Var(&older, "older", "what ended before this `TIME`, such as 90d or 12h")
+	flags.IntVar(&p.Keep, "keep", 0, "all but the newest `NUMBER` of runs, and of jobs")
+	flags.StringArrayVar(&p.States, "state", nil, "only what ended in this `STATE`: "+strings.Join(store.EndStates(), ", ")+" (repeat)")
+	flags.StringVar(&p.Agent, "agent", "", "only runs and jobs of this `AGENT`")
+	flags.BoolVar(&asJSON, "json", false, "print JSON: how many runs and jobs, and bytes")
+	return cmd
+}
+
+func vacuumCommand(e *env.Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "vacuum",
+		Short: "Write the file of the store anew, without unused space",
+		Long: "Write the file of the store anew, without unused space. A file that an older version has made needs this once: then it gives back\n" +
+			"by itself what troupe store prune and workers remove.\n\n" +
+			"No other process may use the store meanwhile, and the disk needs room for two copies: one in the folder for temporary files\n" +
+			"($SQLITE_TMPDIR), one beside the file. If the command is killed, the store is as it was.",
+		Example: "  troupe store vacuum",
+		Args:    env.NoArgs,
+		RunE: inFile(e, func(cmd *cobra.Command, _ []string, s *sqlite.Store) error {
+			freed, err := s.Vacuum(cmd.Context())
+			switch {
+			case errors.Is(err, store.ErrBusy):
+				return fmt.Errorf("another process has the store open: stop the workers, servers and consoles that use it (troupe tree shows them), and try again: %w", err)
+			case err != nil:
+				return err
+			case asJSON:
+				return e.PrintJSON(map[string]int64{"freedBytes": freed})
+			}
+			size, _, err := s.Space()
+			if err == nil {
+				_, err = fmt.Fprintf(e.Stdout, "the file has %s, %s less\n", env.Size(size), env.Size(max(freed, 0)))
+			}
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: by how many bytes the file is shorter")
 	return cmd
 }

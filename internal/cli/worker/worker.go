@@ -46,6 +46,7 @@ type workerFlags struct {
 	events      string
 	keep        time.Duration
 	keepRuns    int
+	keepRules   []worker.KeepRule
 	onUnknown   string
 	unknown     agent.UnknownPolicy
 }
@@ -112,6 +113,9 @@ func (f *workerFlags) settle(c *config.Worker, kept *config.Store) error {
 		return err
 	}
 	f.keep, f.keepRuns = kept.Keep, kept.KeepRuns
+	for _, r := range kept.Rules {
+		f.keepRules = append(f.keepRules, worker.KeepRule{Selection: store.Selection{Agent: r.Agent, States: r.States}, Keep: r.Keep})
+	}
 	f.lease, f.drain = cmp.Or(f.lease, c.Lease, 30*time.Second), cmp.Or(f.drain, c.Drain)
 	if f.lease < time.Second {
 		return env.Usagef("--lease %v: want at least 1s", f.lease)
@@ -224,7 +228,7 @@ func newDaemon(ctx context.Context, e *env.Env, o *setup.Opened, f *workerFlags,
 	}()
 	agents := slices.Collect(maps.Values(o.Agents))
 	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, ParkAfter: f.parkAfter, GiveUp: f.giveUp, Lease: f.lease,
-		Drain: f.drain, Keep: f.keep, KeepRuns: f.keepRuns, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
+		Drain: f.drain, Keep: f.keep, KeepRuns: f.keepRuns, KeepRules: f.keepRules, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
 	if err != nil {
 		return nil, env.Usagef("%w", err)
 	}
