@@ -29,19 +29,20 @@ func TestWorkerGuide(t *testing.T) {
 	}
 	guide := string(text)
 	shell, files, lines := blocks(guide, "sh"), blocks(guide, "yaml"), blocks(guide, "json")
-	if len(shell) != 8 || len(files) != 1 || len(lines) != 2 {
-		t.Fatalf("the guide has %d blocks of shell, %d of YAML and %d of JSON, want 8, 1 and 2", len(shell), len(files), len(lines))
+	if len(shell) != 8 || len(files) != 2 || len(lines) != 2 {
+		t.Fatalf("the guide has %d blocks of shell, %d of YAML and %d of JSON, want 8, 2 and 2", len(shell), len(files), len(lines))
 	}
 	if !json.Valid([]byte(lines[1])) {
 		t.Errorf("the webhook of a question: %s", lines[1])
 	}
-	if _, err := config.Parse(config.FileName, []byte(files[0]), false); err != nil {
+	own := files[1] + files[0] // the rules of what is kept are a section of it
+	if _, err := config.Parse(config.FileName, []byte(own), false); err != nil {
 		t.Errorf("the configuration file: %v", err)
 	}
 	address := freeAddress(t)
 	_, err = exec.LookPath("curl")
 	script := workerScript(strings.ReplaceAll(strings.Join(shell, ""), "127.0.0.1:8090", address), address, err == nil)
-	script += "-- own.yaml --\n" + files[0] + "-- jobs.ndjson --\n" + lines[0]
+	script += "-- own.yaml --\n" + own + "-- jobs.ndjson --\n" + lines[0]
 	path := filepath.Join(t.TempDir(), "guide.txtar")
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
 		t.Fatal(err)

@@ -99,19 +99,27 @@ func (s *Store) copyTo(ctx context.Context, file string) error {
 
 // Space returns the size of the store with its log, and the room that the disk has for it, in bytes.
 func (s *Store) Space() (size, free int64, err error) {
+	if size, err = s.size(); err != nil {
+		return 0, 0, err
+	}
+	if free, err = diskspace.Free(filepath.Dir(s.path)); err != nil {
+		return 0, 0, fmt.Errorf("looking for the room on the disk of the store: %w", err)
+	}
+	return size, free, nil
+}
+
+// size is the size of the store with its log, in bytes.
+func (s *Store) size() (size int64, err error) {
 	for _, name := range []string{s.path, s.path + "-wal"} {
 		info, err := os.Stat(name)
 		switch {
 		case err == nil:
 			size += info.Size()
 		case !errors.Is(err, os.ErrNotExist):
-			return 0, 0, fmt.Errorf("looking at the size of the store: %w", err)
+			return 0, fmt.Errorf("looking at the size of the store: %w", err)
 		}
 	}
-	if free, err = diskspace.Free(filepath.Dir(s.path)); err != nil {
-		return 0, 0, fmt.Errorf("looking for the room on the disk of the store: %w", err)
-	}
-	return size, free, nil
+	return size, nil
 }
 
 func syncFile(path string) error {

@@ -91,12 +91,12 @@ func (s *Store) vacuum(ctx context.Context, session *session) (freed int64, err 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, session.useWAL()) }()
-	size, free, err := s.Space()
-	if err != nil && runtime.GOOS != "windows" { // there the room is not known
+	before, err := s.size()
+	if err != nil {
 		return 0, err
 	}
-	if err == nil {
-		if err := spaceFor(size, free); err != nil {
+	if _, free, err := s.Space(); err == nil { // not all systems say how much room there is
+		if err := spaceFor(before, free); err != nil {
 			return 0, err
 		}
 	}
@@ -109,8 +109,8 @@ func (s *Store) vacuum(ctx context.Context, session *session) (freed int64, err 
 		}
 		return 0, err
 	}
-	after, _, _ := s.Space() // what failed above fails here
-	return size - after, nil
+	after, err := s.size()
+	return max(before-after, 0), err
 }
 
 // spaceFor reports whether a file of this size can be written anew: the new one is written beside the old one, whose

@@ -163,10 +163,7 @@ func vacuumCommand(e *env.Env) *cobra.Command {
 			case asJSON:
 				return e.PrintJSON(map[string]int64{"freedBytes": freed})
 			}
-			size, _, err := s.Space()
-			if err == nil {
-				_, err = fmt.Fprintf(e.Stdout, "the file has %s, %s less\n", env.Size(size), env.Size(max(freed, 0)))
-			}
+			_, err = fmt.Fprintf(e.Stdout, "the file is written anew, and has %s less\n", env.Size(freed))
 			return err
 		}),
 	}
