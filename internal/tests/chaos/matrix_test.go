@@ -161,11 +161,11 @@ func TestKillMatrixWorkers(t *testing.T) {
 // try has one fault.
 func try(t *testing.T, r row, kind string, seed uint64) {
 	w := newWorld(t, seed)
+	if kind == "mended" {
+		w.program = peers.RequireTroupe(t) // which may have to be built: that takes its time on a machine with other work
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if kind == "mended" {
-		w.program = peers.RequireTroupe(t)
-	}
 	if r.tell != nil {
 		r.tell(&w.fleet.orders)
 	}
