@@ -14,6 +14,8 @@
 //     early, falls silent, or carries an error ends in an error, never in a short
 //     answer that looks whole.
 //   - A [ToolCall] is complete: its arguments are one JSON object.
+//   - What a provider attaches to an answer and wants back with it, such as a signature, goes
+//     back to it unread and unchanged, and to no other: see [ProviderState].
 //   - Leaving the loop over a stream, or ending its context, ends the request.
 //   - Models may be used by many goroutines at once. They start none of their own.
 //   - Errors are [*Error] values; keys never appear in them. What a server sends is

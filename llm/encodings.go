@@ -20,7 +20,7 @@ var scratches = sync.Pool{New: func() any { return new([]byte) }}
 // The zero value is ready, and must not be copied. All methods may be called from any goroutine.
 //
 // A message is the same as before if it says the same: role, text, calls, results, images and
-// other blocks, without annotations and members that no protocol names. So messages may be
+// other blocks, and provider state, without annotations and members that no protocol names. So messages may be
 // copied, replaced, left out, and changed in place between two requests.
 type Encodings struct {
 	mu      sync.Mutex      // guards what follows

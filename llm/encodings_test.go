@@ -226,3 +226,22 @@ func FuzzEncodings(f *testing.F) {
 		}
 	})
 }
+
+// A message with other provider state is encoded anew.
+func TestEncodingsKnowState(t *testing.T) {
+	var e llm.Encodings
+	said := llm.Assistant("hello")
+	encoded := 0
+	for _, data := range []string{`1`, `1`, `2`, ``} {
+		said.State = nil
+		if data != "" {
+			said.State = []llm.ProviderState{{Provider: "p", Kind: "k", Data: json.RawMessage(data)}}
+		}
+		if _, err := e.Encode("d", []llm.Message{llm.User("go"), said}, func(dst []byte, i int) ([]byte, error) { encoded += i; return append(dst, 'x'), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if encoded != 3 {
+		t.Errorf("it was encoded %d times, want 3", encoded)
+	}
+}

@@ -10,7 +10,8 @@ type Event interface{ event() }
 type TextDelta struct{ Text string }
 
 // ThinkingDelta is a piece of the model's reasoning; it is never empty. It belongs
-// to the transcript, and is never sent back to a model or on to an MCP server.
+// to the transcript, and is never sent on to an MCP server. What a model's provider wants
+// back of it is in [Finish.State].
 type ThinkingDelta struct{ Text string }
 
 // ToolCall is a call that the model asks for, whole.
@@ -24,6 +25,8 @@ type ToolCall struct {
 	// Arguments is one valid JSON object in its own text, "{}" where there are none.
 	// Numbers keep all their digits. It has not been checked against a schema.
 	Arguments json.RawMessage
+	// State is what the provider has attached to the call. Nil is nothing.
+	State []ProviderState
 }
 
 // Usage says how many tokens a turn has cost. It comes once, before [Finish].
@@ -57,6 +60,8 @@ type Finish struct {
 	// what there is of their arguments: it need not be JSON, and there may be more of it. They
 	// must not be made. Nil is none.
 	Cut []ToolCall
+	// State is what the provider has attached to the answer. Nil is nothing.
+	State []ProviderState
 }
 
 func (TextDelta) event()     {}

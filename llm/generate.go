@@ -30,6 +30,8 @@ type Response struct {
 	Model string
 	// Cut are the calls that the end of the turn has cut, see [Finish]. They are not in Content.
 	Cut []ToolCall
+	// State is what the provider has attached to the answer and its calls, at most [MaxState]. Nil is nothing.
+	State []ProviderState
 }
 
 // Text returns the text of the answer without its calls.
@@ -61,7 +63,7 @@ func (r *Response) Calls() []*mcp.ToolUseContent {
 
 // Message returns the answer as the assistant's next message of a conversation.
 func (r *Response) Message() Message {
-	return Message{Role: RoleAssistant, Content: r.Content}
+	return Message{Role: RoleAssistant, Content: r.Content, State: r.State}
 }
 
 // Generate runs one turn and waits for all of it. A turn that does not complete is
@@ -157,6 +159,10 @@ func (c *Collector) Add(ev Event) error {
 	case ToolCall:
 		c.bytes += len(ev.Name) + len(ev.Arguments)
 		c.calls = append(c.calls, &mcp.ToolUseContent{ID: ev.ID, Name: ev.Name, Input: ev.Arguments})
+		for _, s := range ev.State {
+			s.Call = ev.ID
+			c.resp.State = append(c.resp.State, s)
+		}
 	case Usage:
 		c.resp.Usage = ev
 	case Finish:
@@ -164,6 +170,9 @@ func (c *Collector) Add(ev Event) error {
 			c.bytes += len(call.Name) + len(call.Arguments)
 		}
 		c.resp.Finish, c.resp.Model, c.resp.Cut, c.finished = ev.Reason, ev.Model, ev.Cut, true
+		if c.resp.State = append(c.resp.State, ev.State...); stateSize(c.resp.State) > MaxState {
+			c.resp.State = nil
+		}
 	}
 	if c.text.len()+c.thinking.len() > maxResponse {
 		return ErrTooLarge

@@ -25,6 +25,7 @@ const (
 	markResource
 	markType
 	markJSON
+	markState
 
 	markCount = 8 // shift of the number of blocks in a result
 )
@@ -57,6 +58,19 @@ func (w *marking) add(m mark) {
 		w.known = w.known[1:]
 	default:
 		w.differs = true
+	}
+}
+
+func (w *marking) message(m *Message) {
+	w.contents(m.Content)
+	for i := range m.State {
+		s := &m.State[i]
+		w.text(s.Provider, markState)
+		w.text(s.Model, markState)
+		w.text(s.Server, markState)
+		w.text(s.Kind, markState)
+		w.text(s.Call, markState)
+		w.data(s.Data)
 	}
 }
 
@@ -116,7 +130,7 @@ type kept struct {
 
 func keep(m *Message) *kept {
 	w := marking{made: make([]mark, 0, 4)}
-	w.contents(m.Content)
+	w.message(m)
 	return &kept{role: m.Role, first: firstOf(m.Content), marks: w.made}
 }
 
@@ -126,7 +140,7 @@ func (k *kept) is(m *Message) bool {
 		return false
 	}
 	w := marking{known: k.marks, compares: true}
-	w.contents(m.Content)
+	w.message(m)
 	return !w.differs && len(w.known) == 0
 }
 

@@ -36,6 +36,8 @@ const (
 type Message struct {
 	Role    Role         `json:"role"`
 	Content mcp.Contents `json:"content"`
+	// State is what a provider has attached to this answer of a model. Nil is nothing.
+	State []ProviderState `json:"state,omitempty"`
 }
 
 // User returns a message of the user with one block of text.

@@ -43,7 +43,7 @@ func (u Usage) Plausible(input, bytes int) Usage {
 func EstimateTokens(req *Request) int {
 	n := EstimateText(req.System) + tokensPerMessage
 	for _, m := range req.Messages {
-		n += tokensPerMessage + estimateContents(m.Content)
+		n += tokensPerMessage + estimateContents(m.Content) + EstimateBytes(stateSize(m.State))
 	}
 	for _, t := range req.Tools {
 		n += tokensPerTool + EstimateBytes(len(t.Name)+len(t.Description)+len(t.InputSchema))

@@ -98,6 +98,11 @@ func (c *checking) message(m *Message, i int, pending map[string]bool) error {
 	case results > 0 && results < len(m.Content):
 		return invalid("message %d mixes tool results with other content", i)
 	}
+	if len(m.State) > 0 {
+		if err := checkState(i, m.State); err != nil {
+			return err
+		}
+	}
 	for _, b := range m.Content {
 		if res, ok := b.(*mcp.ToolResultContent); ok {
 			if !pending[res.ToolUseID] {

@@ -167,7 +167,9 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	if !t.answers && t.spend.ClampedBy() == nil { // else the run ends here, or wraps up
 		resp.Content = withCut(resp)
 	}
-	resp.Content, t.spoilt = r.talk.InOrder(t.n, resp.Content, seen)
+	said := resp.Content
+	resp.Content, t.spoilt = r.talk.InOrder(t.n, said, seen)
+	resp.State = transcript.Follow(resp.State, said, resp.Content)
 	t.spoilt = alsoCut(t.spoilt, resp.Content[whole:])
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}

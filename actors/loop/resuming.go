@@ -212,7 +212,7 @@ func limitOf(b *runlog.LimitReached) *budget.LimitError {
 // turnAgain is a turn whose answer is in the journal.
 func turnAgain(t *runlog.TurnState) *turn {
 	res := t.Result
-	again := &turn{n: t.N, spoilt: res.Spoilt, resp: &llm.Response{Content: res.Message.Content, Finish: res.Finish, Thinking: res.Thinking,
+	again := &turn{n: t.N, spoilt: res.Spoilt, resp: &llm.Response{Content: res.Message.Content, State: res.Message.State, Finish: res.Finish, Thinking: res.Thinking,
 		Model: res.Model, Usage: llm.Usage{Input: res.Usage.Input, Output: res.Usage.Output, Estimated: res.Usage.Estimated}}}
 	if t.Refused != nil {
 		again.guards = guard.Outcome{Refused: t.Refused.Text, Acted: []runlog.GuardActed{*t.Refused}}

@@ -109,7 +109,7 @@ func (c runPages) nest(ctx context.Context, head *store.Run, depth int, room *in
 			return nil, err
 		}
 		n.entries = append(n.entries, e)
-		steps.add(&e, ev.Body)
+		steps.add(&e, runlog.Public(ev).Body)
 	}
 	n.Steps = steps.all
 	for _, st := range n.Steps {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -95,6 +96,15 @@ func own(model string) string {
 		return after
 	}
 	return model
+}
+
+// withoutState are messages without what is between a provider and its model.
+func withoutState(messages []llm.Message) []llm.Message {
+	out := make([]llm.Message, len(messages))
+	for i, m := range messages {
+		out[i] = llm.Message{Role: m.Role, Content: m.Content}
+	}
+	return out
 }
 
 // asJSON is an attribute with the JSON text of v, cut to the bound of exporters.

@@ -55,7 +55,7 @@ func (t *Telemetry) Turn(ctx context.Context, turn *agent.TurnTrace) (context.Co
 		span.SetAttributes(attribute.Float64("gen_ai.request.temperature", *req.Temperature))
 	}
 	if t.content {
-		span.SetAttributes(asJSON("gen_ai.input.messages", req.Messages))
+		span.SetAttributes(asJSON("gen_ai.input.messages", withoutState(req.Messages)))
 		if req.System != "" {
 			span.SetAttributes(attribute.String("gen_ai.system_instructions", clip.Text(req.System, maxContent)))
 		}
@@ -71,7 +71,7 @@ func (t *Telemetry) Turn(ctx context.Context, turn *agent.TurnTrace) (context.Co
 				attribute.Int("gen_ai.usage.output_tokens", res.Usage.Output),
 			)
 			if t.content {
-				span.SetAttributes(asJSON("gen_ai.output.messages", []llm.Message{res.Message()}))
+				span.SetAttributes(asJSON("gen_ai.output.messages", []llm.Message{{Role: llm.RoleAssistant, Content: res.Content}}))
 			}
 			t.tokens.Record(ctx, int64(res.Usage.Input), metric.WithAttributes(append(base, attribute.String("gen_ai.token.type", "input"))...))
 			t.tokens.Record(ctx, int64(res.Usage.Output), metric.WithAttributes(append(base, attribute.String("gen_ai.token.type", "output"))...))

@@ -25,8 +25,8 @@ import (
 
 // TestScripts runs testdata/script. Beside the usual commands scripts have
 //
-//	model [openai|ollama] FILE   start a scripted model server (OpenAI's dialect if none is
-//	                             named) and point troupe at it; see [parseTurns]
+//	model [openai|ollama|SERVICE] FILE   start a scripted model server (OpenAI's dialect if none is
+//	                             named; a SERVICE is one of [llmtest.Service]) and point troupe at it; see [parseTurns]
 //	asked N                      it was asked N times, rightly, and has no turns left
 //	exits CODE COMMAND...        run a command that exits with the code
 //	until REGEXP COMMAND...      run a command again and again until its stdout matches
@@ -73,16 +73,25 @@ const nowhere = "127.0.0.1:1"
 type modelKey struct{}
 
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
-	dialect := "openai"
+	dialect, service := "openai", llmtest.Service("")
 	if len(args) == 2 {
 		dialect, args = args[0], args[1:]
 	}
+	switch service = llmtest.Service(dialect); service {
+	case llmtest.DeepSeek, llmtest.Gemini, llmtest.OpenRouter:
+		dialect = "openai"
+	case llmtest.Thinking:
+		dialect = "ollama"
+	default:
+		service = ""
+	}
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: model [openai|ollama] FILE")
+		ts.Fatalf("usage: model [openai|ollama|SERVICE] FILE")
 	}
 	turns, err := parseTurns(ts.ReadFile(args[0]))
 	ts.Check(err)
 	script := llmtest.NewServer(turns...)
+	script.Service = service
 	srv := httptest.NewServer(script)
 	ts.Defer(func() { srv.CloseClientConnections(); srv.Close() })
 	ts.Setenv("TROUPE_MODEL", dialect+"/scripted")
@@ -211,6 +220,8 @@ func parseTurn(row string) (llmtest.Turn, error) {
 	switch word {
 	case "say":
 		return llmtest.Say(rest), nil
+	case "think":
+		return llmtest.Think(rest), nil
 	case "call":
 		name, args, _ := strings.Cut(rest, " ")
 		return llmtest.Call(name, args), nil

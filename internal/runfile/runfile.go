@@ -100,7 +100,7 @@ func Write(w io.Writer, all []Recording) error {
 			return fmt.Errorf("writing the run %s: %w", all[i].Run.ID, err)
 		}
 		for _, ev := range all[i].Events {
-			if err := line(ev); err != nil {
+			if err := line(runlog.Public(ev)); err != nil {
 				return fmt.Errorf("writing event %d of the run %s: %w", ev.Seq, all[i].Run.ID, err)
 			}
 		}

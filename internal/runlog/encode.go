@@ -250,6 +250,9 @@ func appendMessage(a *jsonx.Appender, m *llm.Message) {
 	var err error
 	a.Buf, err = m.Content.AppendJSON(a.Buf)
 	a.Bad = a.Bad || err != nil
+	if len(m.State) > 0 {
+		a.Any("state", m.State)
+	}
 	a.Close('}')
 }
 

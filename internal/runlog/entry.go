@@ -113,7 +113,7 @@ func smaller(body any) any {
 		return &cut
 	case *ModelResult:
 		cut := *b
-		cut.Thinking = ""
+		cut.Thinking, cut.Message.State = "", nil
 		return &cut
 	case *RunFinished: // the model's last result has all of it
 		cut := *b

@@ -57,7 +57,7 @@ func (s *State) addImported(e *Entry) {
 	s.Imported, s.Time = true, e.Time
 	switch b := e.Body.(type) {
 	case *RunStarted:
-		s.started(&RunStarted{Agent: b.Agent, Parent: b.Parent, Path: b.Path, Hash: b.Hash, Model: b.Model, System: b.System, Input: b.Input,
+		s.started(&RunStarted{Agent: b.Agent, Parent: b.Parent, Path: b.Path, Hash: b.Hash, Model: b.Model, System: b.System, Input: withoutState(b.Input),
 			Schema: b.Schema, Nonce: b.Nonce, MaxResult: defaultResult, V: b.V, Program: b.Program, Fork: b.Fork, Asks: b.Asks})
 		s.Seen.Untrusted = true // the author of the file has written all of it
 	case *ModelIntent:
@@ -66,7 +66,7 @@ func (s *State) addImported(e *Entry) {
 		}
 	case *ModelResult:
 		if s.follows(b.Turn) {
-			s.result(&ModelResult{Turn: b.Turn, Message: b.Message, Thinking: b.Thinking, Finish: b.Finish, Model: b.Model, Spoilt: b.Spoilt})
+			s.result(&ModelResult{Turn: b.Turn, Message: llm.Message{Role: b.Message.Role, Content: b.Message.Content}, Thinking: b.Thinking, Finish: b.Finish, Model: b.Model, Spoilt: b.Spoilt})
 		}
 	case *ModelFailed:
 		if t := s.Turn; t != nil && t.N == b.Turn {

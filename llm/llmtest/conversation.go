@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -46,6 +47,11 @@ func (c *conversation) openAI(m openAIMessage) error {
 			})
 		}
 		c.add(llm.RoleAssistant, content)
+		back := slices.Concat(state("reasoning_content", "", m.ReasoningContent), state("reasoning", "", m.Reasoning), state("reasoning_details", "", m.Details), state("extra_content", "", m.Extra))
+		for _, call := range m.ToolCalls {
+			back = append(back, state("extra_content", call.ID, call.Extra)...)
+		}
+		c.messages[len(c.messages)-1].State = back
 	case "tool":
 		c.result(m.ToolCallID, content)
 	default:
@@ -152,6 +158,9 @@ func (c *conversation) ollama(m ollamaMessage) error {
 			})
 		}
 		c.add(llm.RoleAssistant, content)
+		if m.Thinking != "" {
+			c.messages[len(c.messages)-1].State = state("thinking", "", jsonx.AppendQuote(nil, m.Thinking))
+		}
 	case "tool":
 		if m.Content == "" {
 			return errNoContent

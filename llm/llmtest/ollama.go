@@ -88,7 +88,7 @@ func ollamaCall(p *playing, index int, s step) object {
 	case IDRepeated:
 		call["id"] = "call_0"
 	default:
-		call["id"] = callID(p.number, index)
+		call["id"] = p.callID(index)
 	}
 	return call
 }

@@ -38,6 +38,12 @@ func (o openAI) documents(p *playing) documents {
 	}
 	add(o.delta(p, object{"role": "assistant", "content": nil}))
 	var calls []step
+	thinking := 0 // steps of it that are still to come
+	for _, s := range steps {
+		if s.thinking != "" {
+			thinking++
+		}
+	}
 	for _, s := range steps {
 		switch {
 		case s.text != "" && w.Refusal:
@@ -49,7 +55,11 @@ func (o openAI) documents(p *playing) documents {
 			if field == "" {
 				field = "reasoning_content"
 			}
-			add(o.delta(p, object{field: s.thinking}))
+			delta := object{field: s.thinking}
+			if thinking--; p.service == OpenRouter && p.attached != "" {
+				delta["reasoning_details"] = details(s.thinking, thinking == 0, p.number)
+			}
+			add(o.delta(p, delta))
 		case s.name != "":
 			calls = append(calls, s)
 		default:
@@ -100,7 +110,10 @@ func callDeltas(p *playing, calls []step) [][]any {
 	w := p.turn.wire
 	var each [][]object // the pieces of each call
 	for i, s := range calls {
-		each = append(each, callPieces(w, i, callID(p.number, i), s))
+		each = append(each, callPieces(w, i, p.callID(i), s))
+		if p.service == Gemini && i == 0 {
+			each[0][0]["extra_content"] = signature(p.attached)
+		}
 	}
 	var deltas [][]any
 	switch w.Calls {
@@ -130,6 +143,9 @@ func callDeltas(p *playing, calls []step) [][]any {
 	}
 	return deltas
 }
+
+// signature is what Gemini attaches to a call.
+func signature(s string) object { return object{"google": object{"thought_signature": s}} }
 
 // callPieces cuts a call.
 func callPieces(w Wire, index int, id string, s step) []object {
@@ -185,15 +201,19 @@ func (o openAI) whole(p *playing) string {
 		content.WriteString(s.text)
 		thinking.WriteString(s.thinking)
 		if s.name != "" {
-			calls = append(calls, object{
-				"id": callID(p.number, len(calls)), "type": "function",
-				"function": object{"name": s.name, "arguments": s.args},
-			})
+			call := object{"id": p.callID(len(calls)), "type": "function", "function": object{"name": s.name, "arguments": s.args}}
+			if p.service == Gemini && len(calls) == 0 {
+				call["extra_content"] = signature(p.attached)
+			}
+			calls = append(calls, call)
 		}
 	}
 	message := object{"role": "assistant", "content": content.String()}
 	if thinking.Len() > 0 {
 		message["reasoning_content"] = thinking.String()
+	}
+	if p.service == OpenRouter && p.attached != "" {
+		message["reasoning_details"] = jsonx.Value(p.attached)
 	}
 	if len(calls) > 0 {
 		message["tool_calls"] = calls
@@ -263,14 +283,21 @@ type openAIMessage struct {
 	Refusal    string      `json:"refusal"`
 	ToolCallID string      `json:"tool_call_id"`
 	ToolCalls  []struct {
-		ID       string `json:"id"`
-		Type     string `json:"type"`
-		Index    *int   `json:"index"`
+		ID       string      `json:"id"`
+		Type     string      `json:"type"`
+		Index    *int        `json:"index"`
+		Extra    jsonx.Value `json:"extra_content"`
 		Function struct {
 			Name      string  `json:"name"`
 			Arguments *string `json:"arguments"`
 		} `json:"function"`
 	} `json:"tool_calls"`
+
+	// What services attach to their answers and want back.
+	ReasoningContent jsonx.Value `json:"reasoning_content"`
+	Reasoning        jsonx.Value `json:"reasoning"`
+	Details          jsonx.Value `json:"reasoning_details"`
+	Extra            jsonx.Value `json:"extra_content"`
 }
 
 func (s *Server) listOpenAI(w http.ResponseWriter, r *http.Request) {

@@ -25,7 +25,7 @@ const maxBody = 32 << 20
 //
 // Requests are decoded strictly: a field that the API does not have, a message it would
 // refuse, or a path it does not know is answered with an error and recorded as a failure
-// of the client. Make one with [NewServer]; set its fields before its first request.
+// of the client. With [Server.Service] it also wants back what it attaches to its answers. Make one with [NewServer]; set its fields before its first request.
 type Server struct {
 	// Models are the names it has; others are answered as not found. Nil means that it
 	// lists "scripted" and takes any name.
@@ -38,6 +38,8 @@ type Server struct {
 	Context int
 	// Version is what /api/version tells. Empty means 0.17.4.
 	Version string
+	// Service has it behave as one beside its API. Empty is no such service.
+	Service Service
 	// Pulls are the lines with which /api/pull answers, as they are. Nil means those of a
 	// small model that comes well.
 	Pulls []string
@@ -50,6 +52,7 @@ type Server struct {
 	failures  []string
 	active    int
 	maxActive int
+	issued    map[string]string // what was attached, by the IDs of the calls
 }
 
 // Recorded is a request that a [Server] has got.
@@ -180,6 +183,18 @@ type playing struct {
 	req    *chatRequest
 	turn   Turn
 	number int // of the request, from one
+
+	service  Service
+	attached string // what the service attaches to the answer
+}
+
+// callID is that of a call of the turn: of no other service.
+func (p *playing) callID(i int) string {
+	id := callID(p.number, i)
+	if p.service != "" {
+		id = string(p.service) + "_" + id
+	}
+	return id
 }
 
 // chat answers chats in a dialect.
@@ -206,6 +221,10 @@ func (s *Server) chat(d dialect) http.HandlerFunc {
 			s.refuse(w, d, http.StatusNotFound, "model_not_found", fmt.Errorf("model '%s' not found", req.Model))
 			return
 		}
+		if err := s.wants(&req.Request); err != nil {
+			s.refuse(w, d, http.StatusBadRequest, "invalid_request_error", err)
+			return
+		}
 		s.enter()
 		defer s.leave()
 		turn, number, err := s.script.take(&req.Request)
@@ -214,7 +233,9 @@ func (s *Server) chat(d dialect) http.HandlerFunc {
 			s.refuse(w, d, http.StatusInternalServerError, "", err)
 			return
 		}
-		play(w, r, d, &playing{req: req, turn: turn.resolve(r.Context(), &req.Request), number: number})
+		p := &playing{req: req, turn: turn.resolve(r.Context(), &req.Request), number: number}
+		s.attach(p)
+		play(w, r, d, p)
 	}
 }
 

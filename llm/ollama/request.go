@@ -22,8 +22,32 @@ type chatRequest struct {
 	kept [][]byte // its messages, encoded; nil where they are in Messages
 }
 
-// dialect is that of messages in [llm.Encodings]: they are the same for all servers and options.
-const dialect = "ollama"
+// echo gives the model its thinking back, as long as the turn of the conversation in which it was is under way.
+type echo struct {
+	provider, model string
+	after           int // the message with which that turn began: thinking before it is left out
+}
+
+func echoOf(provider, model string, messages []llm.Message) echo {
+	e := echo{provider, model, len(messages) - 1}
+	for e.after > 0 && (messages[e.after].Role != llm.RoleUser || len(messages[e.after].Content) > 0 && isResult(messages[e.after].Content[0])) {
+		e.after--
+	}
+	return e
+}
+
+// dialect is that of messages in [llm.Encodings]: what else decides about how they are written.
+func (e *echo) dialect() string { return fmt.Sprintf("ollama %d %s/%s", e.after, e.provider, e.model) }
+
+// thinking returns that of message i; empty for none.
+func (e *echo) thinking(m *llm.Message, i int) (text string) {
+	for _, s := range m.State {
+		if i > e.after && s.Kind == kindThinking && s.Provider == e.provider && s.Model == e.model && jsonx.Unmarshal(s.Data, &text) != nil {
+			return ""
+		}
+	}
+	return text
+}
 
 // request maps a turn, which is valid, to the body of /api/chat.
 func (s *Server) request(model string, req *llm.Request) (*chatRequest, error) {
@@ -51,12 +75,13 @@ func (s *Server) request(model string, req *llm.Request) (*chatRequest, error) {
 		body.Messages = append(body.Messages, api.Message{Role: "system", Content: req.System})
 	}
 	var err error
+	back := echoOf(s.origin("").Provider, body.Model, req.Messages)
 	if e := req.Encodings; e != nil {
-		body.kept, err = e.Encode(dialect, req.Messages, func(dst []byte, i int) ([]byte, error) { return encode(dst, req.Messages, i) })
+		body.kept, err = e.Encode(back.dialect(), req.Messages, func(dst []byte, i int) ([]byte, error) { return encode(dst, req.Messages, i, &back) })
 		return body, err
 	}
 	for i := range req.Messages {
-		if body.Messages, err = appendMessage(body.Messages, req.Messages, i); err != nil {
+		if body.Messages, err = appendMessage(body.Messages, req.Messages, i, &back); err != nil {
 			return nil, err
 		}
 	}
@@ -64,8 +89,8 @@ func (s *Server) request(model string, req *llm.Request) (*chatRequest, error) {
 }
 
 // encode appends a message as the API has it, behind a comma if it is not the first.
-func encode(dst []byte, messages []llm.Message, i int) ([]byte, error) {
-	list, err := appendMessage(nil, messages, i)
+func encode(dst []byte, messages []llm.Message, i int, back *echo) ([]byte, error) {
+	list, err := appendMessage(nil, messages, i, back)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +163,13 @@ func think(req *llm.Request) *api.ThinkValue {
 }
 
 // appendMessage appends what a message of the conversation is for the API.
-func appendMessage(out []api.Message, messages []llm.Message, i int) ([]api.Message, error) {
+func appendMessage(out []api.Message, messages []llm.Message, i int, back *echo) ([]api.Message, error) {
 	m := &messages[i]
 	var msg api.Message
 	var err error
 	if m.Role == llm.RoleAssistant {
 		msg, err = assistant(m.Content)
+		msg.Thinking = back.thinking(m, i)
 	} else if len(m.Content) > 0 && isResult(m.Content[0]) { // then all of them are
 		return append(out, toolMessages(messages[i-1].Content, m.Content)...), nil
 	} else {

@@ -52,6 +52,9 @@ type turn struct {
 	input  int    // tokens
 	output int
 	bytes  int // of everything the model wrote, for an estimate
+	// thinking is what the model wants back as long as the turn of the conversation is under way.
+	thinking []byte
+	thought  int // bytes of it; above [llm.MaxState] nothing is kept
 }
 
 func newTurn(origin rest.Origin, req *llm.Request, emit func(llm.Event) bool) *turn {
@@ -118,6 +121,9 @@ func (t *turn) add(data []byte) (done bool, err error) {
 }
 
 func (t *turn) message(l *line) error {
+	if t.thought += len(l.Message.Thinking); t.thought <= llm.MaxState {
+		t.thinking = append(t.thinking, l.Message.Thinking...)
+	}
 	if err := t.pass(l.Message.Thinking, llm.ThinkingDelta{Text: l.Message.Thinking}); err != nil {
 		return err
 	}
@@ -175,9 +181,20 @@ func (t *turn) call(id, name string, arguments []byte) error {
 func (t *turn) finish() error {
 	usage := rest.Usage(t.req, t.input, t.output, t.bytes)
 	if t.emit(usage) {
-		t.emit(llm.Finish{Reason: t.finishReason(), Model: t.model})
+		t.emit(llm.Finish{Reason: t.finishReason(), Model: t.model, State: t.state()})
 	}
 	return nil
+}
+
+// kindThinking is the state of a message: its thinking.
+const kindThinking = "thinking"
+
+// state is what the model wants back.
+func (t *turn) state() []llm.ProviderState {
+	if t.thought == 0 || t.thought > llm.MaxState {
+		return nil
+	}
+	return []llm.ProviderState{{Provider: t.origin.Provider, Model: t.origin.Model, Kind: kindThinking, Data: jsonx.AppendQuote(nil, string(t.thinking))}}
 }
 
 // finishReason maps Ollama's word: it says "stop" for calls too, and older servers

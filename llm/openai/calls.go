@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -22,6 +23,7 @@ type pending struct {
 	id    string
 	name  string
 	args  []byte
+	extra json.RawMessage // nil for none
 }
 
 // add takes a fragment. Its size bound is [rest.MaxDocument] for all calls together.
@@ -48,6 +50,12 @@ func (c *calls) add(d callDelta) error {
 	}
 	if c.size += len(d.Function.Arguments) + len(d.Function.Name); c.size > rest.MaxDocument {
 		return fmt.Errorf("%w: calls of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
+	}
+	if len(d.Extra) > 0 {
+		if c.size += len(d.Extra); c.size > rest.MaxDocument {
+			return fmt.Errorf("%w: calls of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
+		}
+		p.extra = d.Extra
 	}
 	p.args = append(p.args, d.Function.Arguments...)
 	return nil
@@ -91,7 +99,11 @@ func (c *calls) complete(cut bool, ids rest.IDs) (whole, parts []llm.ToolCall, e
 		case err != nil:
 			return nil, nil, fmt.Errorf("call %q: %w", p.name, err)
 		default:
-			whole = append(whole, llm.ToolCall{Index: len(whole), ID: ids.Unique(p.id), Name: p.name, Arguments: args})
+			call := llm.ToolCall{Index: len(whole), ID: ids.Unique(p.id), Name: p.name, Arguments: args}
+			if len(p.extra) > 0 {
+				call.State = []llm.ProviderState{{Kind: kindExtra, Data: p.extra}}
+			}
+			whole = append(whole, call)
 		}
 	}
 	return whole, parts, nil

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -28,8 +30,10 @@ type choice struct {
 type delta struct {
 	Content          string
 	Refusal          string
-	Reasoning        string // Ollama, OpenRouter, vLLM
-	ReasoningContent string // DeepSeek, llama.cpp
+	Reasoning        string            // Ollama, OpenRouter, vLLM
+	ReasoningContent string            // DeepSeek, llama.cpp
+	Details          []json.RawMessage // see state.go
+	Extra            json.RawMessage
 	ToolCalls        []callDelta
 	FunctionCall     *functionCall // before tools there were functions
 }
@@ -39,6 +43,7 @@ type callDelta struct {
 	Index    *int   // missing at some servers
 	ID       string // in the first fragment, or in each, or never
 	Function functionCall
+	Extra    json.RawMessage // see state.go
 }
 
 type functionCall struct {
@@ -144,6 +149,17 @@ func (d *chunks) deltaMember(to *delta, name []byte) (err error) {
 		to.Reasoning, err = d.text()
 	case "reasoning_content":
 		to.ReasoningContent, err = d.text()
+	case "reasoning_details":
+		if d.Kind() != '[' {
+			return d.Skip()
+		}
+		return d.few(func() error {
+			raw, err := d.Raw()
+			to.Details = append(to.Details, bytes.Clone(raw))
+			return err
+		})
+	case "extra_content":
+		to.Extra, err = d.object()
 	case "tool_calls":
 		return d.few(func() error {
 			to.ToolCalls = append(to.ToolCalls, callDelta{})
@@ -174,6 +190,8 @@ func (d *chunks) call(to *callDelta) error {
 			to.ID, err = d.String("")
 		case "function":
 			return d.function(&to.Function)
+		case "extra_content":
+			to.Extra, err = d.object()
 		default:
 			return d.Skip()
 		}
@@ -199,6 +217,15 @@ func (d *chunks) function(to *functionCall) error {
 		}
 		return err
 	})
+}
+
+// object reads an object as it is; nil is anything else.
+func (d *chunks) object() (json.RawMessage, error) {
+	if d.Kind() != '{' {
+		return nil, d.Skip()
+	}
+	raw, err := d.Raw()
+	return bytes.Clone(raw), err
 }
 
 // text reads a string, or the texts of a list of parts, as some servers send it.

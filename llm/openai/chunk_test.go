@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -32,6 +33,8 @@ type (
 		Refusal          string              `json:"refusal"`
 		Reasoning        plainText           `json:"reasoning"`
 		ReasoningContent plainText           `json:"reasoning_content"`
+		Details          plainBlocks         `json:"reasoning_details"`
+		Extra            plainObject         `json:"extra_content"`
 		ToolCalls        rest.Few[plainCall] `json:"tool_calls"`
 		FunctionCall     *plainFunction      `json:"function_call"`
 	}
@@ -39,14 +42,36 @@ type (
 		Index    *int          `json:"index"`
 		ID       string        `json:"id"`
 		Function plainFunction `json:"function"`
+		Extra    plainObject   `json:"extra_content"`
 	}
 	plainFunction struct {
 		Name      string         `json:"name"`
 		Arguments plainArguments `json:"arguments"`
 	}
+	plainBlocks    []json.RawMessage
+	plainObject    json.RawMessage
 	plainText      string
 	plainArguments string
 )
+
+func (b *plainBlocks) UnmarshalJSON(data []byte) error {
+	if *b = nil; data[0] != '[' {
+		return nil
+	}
+	var list rest.Few[json.RawMessage]
+	err := jsonx.Unmarshal(data, &list)
+	if len(list) > 0 {
+		*b = plainBlocks(list)
+	}
+	return err
+}
+
+func (o *plainObject) UnmarshalJSON(data []byte) error {
+	if *o = nil; data[0] == '{' {
+		*o = bytes.Clone(data)
+	}
+	return nil
+}
 
 func (t *plainText) UnmarshalJSON(data []byte) error {
 	if data[0] != '[' {
@@ -75,9 +100,9 @@ func (d *plainDelta) delta() *delta {
 	if d == nil {
 		return nil
 	}
-	to := &delta{Content: string(d.Content), Refusal: d.Refusal, Reasoning: string(d.Reasoning), ReasoningContent: string(d.ReasoningContent)}
+	to := &delta{Content: string(d.Content), Refusal: d.Refusal, Reasoning: string(d.Reasoning), ReasoningContent: string(d.ReasoningContent), Details: d.Details, Extra: json.RawMessage(d.Extra)}
 	for _, c := range d.ToolCalls {
-		to.ToolCalls = append(to.ToolCalls, callDelta{c.Index, c.ID, functionCall{c.Function.Name, string(c.Function.Arguments)}})
+		to.ToolCalls = append(to.ToolCalls, callDelta{c.Index, c.ID, functionCall{c.Function.Name, string(c.Function.Arguments)}, json.RawMessage(c.Extra)})
 	}
 	if f := d.FunctionCall; f != nil {
 		to.FunctionCall = &functionCall{f.Name, string(f.Arguments)}
@@ -107,6 +132,8 @@ var chunkSeeds = []string{
 	`{"choices":[null,{},{"index":1,"message":{"content":[{"type":"text","text":"a"},{"text":"b"},null],"reasoning":null,"reasoning_content":"c","refusal":"d"}},{"delta":{"content":"e","function_call":{"name":"g","arguments":null}}}]}`,
 	` {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"details":{}}} `,
 	`{"usage":{"prompt_tokens":"3"},"error":null}`, `{"error":{"message":"x"},"\u006dodel":"m\u0061"}`, `{"choices":null,"model":null,"usage":7}`,
+	`{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","text":"a","index":0},null],"extra_content":{"google":{"thought_signature":"s"}},"tool_calls":[{"extra_content":{"a":1}},{"extra_content":7}]}}]}`,
+	`{"choices":[{"delta":{"reasoning_details":{},"extra_content":null}}]}`, `{"choices":[{"delta":{"reasoning_details":[]}}]}`,
 	`null`, `[]`, `"x"`, `7`, ``, ` `, `{`, `{"a"`, `{"a":1}{}`, `{"a":1,"a":2}`, `{"model":7}`, `{"choices":{}}`, `{"choices":[{"index":1.5}]}`,
 	`{"choices":[{"index":-0}]}`, `{"choices":[{"index":99999999999999999999}]}`, `{"choices":[{"delta":{"content":7}}]}`, `{"choices":[{"delta":{"content":[7]}}]}`,
 	`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":[]}}]}}]}`, `{"model":"\ud800"}`, "{\"model\":\"\xff\"}", `{"choices":[{},]}`, `{"model":"a" "b"}`, `[}`,

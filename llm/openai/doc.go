@@ -9,6 +9,11 @@
 // that has ended, loses errors inside a stream and gives up on long runs of keep-alive
 // comments. A turn has completed when a finish reason was seen, not when the stream ends.
 //
+// What servers attach to their answers goes back to them: reasoning_content, reasoning, reasoning_details and extra_content,
+// of the client's own model only. For an answer that has none of it, as of another model, a server gets what it documents for
+// that where it is known to want it, by its address or because it has refused a request without; a field that a server
+// refuses is not sent to it again.
+//
 // What servers lack is made up for here: stop sequences beyond the four that OpenAI takes
 // cut the text on its way, a required tool call that does not come is asked for once more
 // with a grammar, and impossible numbers of tokens are estimated. A schema that

@@ -78,7 +78,7 @@ func TestEncoding(t *testing.T) {
 // spliced returns the body of a request as net/http reads it.
 func spliced(t *testing.T, head []byte, req *llm.Request, tools []byte) []byte {
 	t.Helper()
-	body, err := splice(head, req, tools)
+	body, err := splice(head, req, tools, echo{})
 	if err != nil {
 		t.Fatal(err)
 	}

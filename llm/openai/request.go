@@ -108,15 +108,15 @@ var placeholder = []openai.Tool{{}}
 // splice encodes a request: what go-openai has made of all but messages and tools, with
 // these in their places. Inside of a string the quotes of a place would be escaped, and
 // what may hold it otherwise, a schema, stands between the two.
-func splice(head []byte, req *llm.Request, tools []byte) (body rest.Body, err error) {
+func splice(head []byte, req *llm.Request, tools []byte, back echo) (body rest.Body, err error) {
 	before, behind, ok := bytes.Cut(head, []byte(`"messages":null`))
 	if !ok {
 		return body, errors.New("the request has no place for messages")
 	}
-	encode := func(dst []byte, i int) ([]byte, error) { return appendMessage(dst, req.Messages, i) }
+	encode := func(dst []byte, i int) ([]byte, error) { return appendMessage(dst, req.Messages, i, &back) }
 	size := len(head) + len(tools) + len(req.System) + 256
 	if e := req.Encodings; e != nil {
-		if body.Parts, err = e.Encode(dialect, req.Messages, encode); err != nil {
+		if body.Parts, err = e.Encode(back.dialect(), req.Messages, encode); err != nil {
 			return body, err
 		}
 	} else {
@@ -145,9 +145,6 @@ func splice(head []byte, req *llm.Request, tools []byte) (body rest.Body, err er
 	body.Head, body.Tail = dst[:end], dst[end:]
 	return body, nil
 }
-
-// dialect is that of messages in [llm.Encodings]: they are the same for all servers and options.
-const dialect = "openai"
 
 // sizeOf is about how many bytes messages have once they are encoded.
 func sizeOf(messages []llm.Message) (size int) {
@@ -238,14 +235,14 @@ func (c *Client) metadata(req *llm.Request) map[string]string {
 
 // appendMessage appends a message, behind a comma if it is not the first, as go-openai would
 // write it. Ids of calls go back as they came.
-func appendMessage(dst []byte, messages []llm.Message, i int) (_ []byte, err error) {
+func appendMessage(dst []byte, messages []llm.Message, i int, back *echo) (_ []byte, err error) {
 	if i > 0 {
 		dst = append(dst, ',')
 	}
 	m := &messages[i]
 	switch {
 	case m.Role == llm.RoleAssistant:
-		return appendAssistant(dst, m.Content), nil
+		return appendAssistant(dst, m, back), nil
 	case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
 		dst, err = appendResults(dst, callsOf(messages[i-1].Content), m.Content)
 	default:
@@ -273,16 +270,17 @@ func isResult(c mcp.Content) bool {
 
 // appendAssistant appends a message of the assistant. Its content may only be missing
 // where there are calls: the servers refuse an empty one.
-func appendAssistant(dst []byte, content mcp.Contents) []byte {
-	calls := callsOf(content)
+func appendAssistant(dst []byte, m *llm.Message, back *echo) []byte {
+	calls := callsOf(m.Content)
 	dst = append(dst, `{"role":"assistant"`...)
-	text := render.Assistant(content)
+	text := render.Assistant(m.Content)
 	if text == "" && len(calls) == 0 {
 		text = " "
 	}
 	if text != "" {
 		dst = jsonx.AppendQuote(append(dst, `,"content":`...), text)
 	}
+	dst = back.appendTo(dst, m, len(calls) > 0)
 	for i, call := range calls {
 		next := `,"tool_calls":[{"id":`
 		if i > 0 {
@@ -291,7 +289,7 @@ func appendAssistant(dst []byte, content mcp.Contents) []byte {
 		dst = jsonx.AppendQuote(append(dst, next...), call.ID)
 		dst = jsonx.AppendQuote(append(dst, `,"type":"function","function":{"name":`...), call.Name)
 		dst = jsonx.AppendQuote(append(dst, `,"arguments":`...), string(render.Arguments(call)))
-		dst = append(dst, "}}"...)
+		dst = append(back.appendToCall(append(dst, '}'), m, i, call.ID), '}')
 	}
 	if len(calls) > 0 {
 		dst = append(dst, ']')

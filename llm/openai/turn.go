@@ -31,10 +31,12 @@ type turn struct {
 
 	chunks  chunks
 	calls   calls
-	usage   usage  // the last that was told
-	model   string // as the server calls it, fit to be shown
-	named   string // as the server calls it
-	reason  string // the finish reason, "" until one was seen
+	state   attached
+	own     llm.ProviderState // whose it is
+	usage   usage             // the last that was told
+	model   string            // as the server calls it, fit to be shown
+	named   string            // as the server calls it
+	reason  string            // the finish reason, "" until one was seen
 	refused bool
 	cut     bool // at one of stops
 	bytes   int  // of text and thinking, for an estimate
@@ -173,6 +175,7 @@ func (t *turn) choice(ch *choice) error {
 }
 
 func (t *turn) delta(d *delta) error {
+	t.state.add(d)
 	thinking := d.ReasoningContent
 	if thinking == "" {
 		thinking = d.Reasoning // some servers send both, with the same text
@@ -237,6 +240,11 @@ func (t *turn) finish() error {
 	}
 	for _, call := range calls {
 		t.bytes += len(call.Name) + len(call.Arguments)
+		for i := range call.State {
+			own := t.own
+			own.Kind, own.Data = call.State[i].Kind, call.State[i].Data
+			call.State[i] = own
+		}
 		if !t.emit(call) {
 			return errLeft
 		}
@@ -245,7 +253,7 @@ func (t *turn) finish() error {
 		t.bytes += len(call.Name) + len(call.Arguments)
 	}
 	if t.emit(t.cost()) {
-		t.emit(llm.Finish{Reason: t.finishReason(len(calls)), Model: t.model, Cut: cut})
+		t.emit(llm.Finish{Reason: t.finishReason(len(calls)), Model: t.model, Cut: cut, State: t.state.state(t.own)})
 	}
 	return nil
 }

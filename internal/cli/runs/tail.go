@@ -87,7 +87,7 @@ func (t *tail) show(ctx context.Context) error {
 			return fmt.Errorf("reading the journal: %w", err)
 		}
 		t.seq = ev.Seq
-		if err := t.write(ev); err != nil {
+		if err := t.write(runlog.Public(ev)); err != nil {
 			return err
 		}
 	}

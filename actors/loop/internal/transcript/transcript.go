@@ -140,6 +140,24 @@ func (t *Transcript) InOrder(turn int, content mcp.Contents, shared bool) (out m
 	return out, spoilt
 }
 
+// Follow returns what a provider has attached to calls under the IDs that these have once they are in order.
+func Follow(state []llm.ProviderState, said, ordered mcp.Contents) []llm.ProviderState {
+	if len(state) == 0 {
+		return nil
+	}
+	state = slices.Clone(state)
+	for i := range state {
+		for j, b := range said {
+			use, ok := b.(*mcp.ToolUseContent)
+			if ok && use.ID == state[i].Call && state[i].Call != "" {
+				state[i].Call = ordered[j].(*mcp.ToolUseContent).ID
+				break
+			}
+		}
+	}
+	return state
+}
+
 // use brings a call into order, and reports whether its arguments were an object, or none.
 func (t *Transcript) use(turn, i int, b *mcp.ToolUseContent) (use mcp.ToolUseContent, object bool) {
 	use = *b

@@ -99,7 +99,7 @@ func (s *shortening) replaceResults(i, kept int) {
 	if fresh == nil {
 		return
 	}
-	s.messages[i] = llm.Message{Role: old.Role, Content: fresh}
+	s.messages[i] = llm.Message{Role: old.Role, Content: fresh, State: old.State}
 	s.total += size(s.messages[i]) - size(old)
 	s.cut.lost = append(s.cut.lost, old)
 }
