@@ -2,6 +2,9 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -12,6 +15,9 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/ollama"
 	"github.com/troupe-dev/troupe/llm/openai"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -133,6 +139,41 @@ func TestProviderStateOfAnother(t *testing.T) {
 				}
 				if f := script.Failures(); len(f) > 0 {
 					t.Errorf("requests that the API does not have: %q", f)
+				}
+			})
+		}
+	}
+}
+
+// SAMP-24, SAMP-25: a server that drives a loop of its own sends the history back, and with it, sealed, what the service of the model wants.
+func TestProviderStateOfAServersLoop(t *testing.T) {
+	for _, protocol := range eras {
+		for _, service := range services {
+			t.Run(protocol+" "+string(service), func(t *testing.T) {
+				t.Parallel()
+				loop := func(ctx context.Context, req *mcpserver.ToolRequest) (string, error) {
+					p := question("Double 1 and 2")
+					p.Tools = []mcp.Tool{{Name: "double", InputSchema: json.RawMessage(`{"type":"object"}`)}}
+					for round := range 5 {
+						res, err := req.Sample(ctx, fmt.Sprint(round), p)
+						if err != nil || res.StopReason != mcp.StopToolUse {
+							return res.Content.Text(), err
+						}
+						var results mcp.Contents
+						for _, c := range res.Content {
+							if call, ok := c.(*mcp.ToolUseContent); ok {
+								results = append(results, &mcp.ToolResultContent{ToolUseID: call.ID, Content: mcp.Contents{mcp.Text("done")}})
+							}
+						}
+						p.Messages = append(p.Messages, mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: res.Content}, mcp.SamplingMessage{Role: mcp.RoleUser, Content: results})
+					}
+					return "", errors.New("it does not end")
+				}
+				model, script := refusing(t, service, twoCalls("1", "2"), twoCalls("3", "4"), llmtest.Say("ok"))
+				results, err := answered(t, &agent.Options{Servers: []mcpclient.Server{serving(t, "bank", protocol, "ask", loop)},
+					Sampling: &agent.Sampling{Model: model, Default: allow}}, nil, agent.Limits{})
+				if err != nil || len(results) != 1 || results[0] != "ok" || script.Remaining() != 0 {
+					t.Errorf("got %q, %v", results, err)
 				}
 			})
 		}

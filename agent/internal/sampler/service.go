@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/seal"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/sampling"
 	"github.com/troupe-dev/troupe/mcp"
@@ -32,6 +33,7 @@ type Service struct {
 	Instructions func(server string) string
 
 	servers map[string]*account
+	keys    *seal.Keys // of this process: for what a server is given of a provider's state
 }
 
 // Open gives a server its account. The policy was checked.
@@ -42,6 +44,9 @@ func (s *Service) Open(name string, p Policy) error {
 	}
 	if s.servers == nil {
 		s.servers = make(map[string]*account)
+		if s.keys, err = seal.New("sampling", "state", seal.NewKey()); err != nil {
+			return err
+		}
 	}
 	s.servers[name] = one
 	return nil
@@ -172,6 +177,7 @@ func (s *Service) sample(ctx context.Context, req *mcpclient.SampleRequest, call
 	if err != nil {
 		return nil, err
 	}
+	s.openState(req.Server, req.Params, turn)
 	if one.policy.Models != nil {
 		if turn.Prefer == nil {
 			turn.Prefer = new(llm.Preferences)
@@ -183,15 +189,23 @@ func (s *Service) sample(ctx context.Context, req *mcpclient.SampleRequest, call
 		return nil, unsuited(err)
 	}
 	res, err := sampling.Result(req.Params, resp)
-	if !errors.Is(err, sampling.ErrNoCall) {
-		return res, err
+	if errors.Is(err, sampling.ErrNoCall) {
+		res, err = s.sampleCall(ctx, one, call, req.Params, turn, &resp)
 	}
+	if err == nil {
+		s.sealState(req.Server, resp, res)
+	}
+	return res, err
+}
+
+// sampleCall asks once more for the call that the answer lacks.
+func (s *Service) sampleCall(ctx context.Context, one *account, call payer, p *mcp.CreateMessageParams, turn *llm.Request, resp **llm.Response) (_ *mcp.CreateMessageResult, err error) {
 	// Some servers of models do not heed it (SAMP-06): the prompt has it in words, once.
 	turn.System = joinText(turn.System, "You must call one of the tools.")
-	if resp, err = s.turn(ctx, one, call, turn); err != nil {
+	if *resp, err = s.turn(ctx, one, call, turn); err != nil {
 		return nil, err
 	}
-	return sampling.Result(req.Params, resp)
+	return sampling.Result(p, *resp)
 }
 
 // unsuited returns an error that the server can do something about as one for it: the model
