@@ -11,9 +11,11 @@ import (
 
 // Conversation returns the messages of a run so far, the results of its tools included,
 // for [RunOptions].History of the next one. It is read from the store, so the run may be
-// of another process or of the past. A call that a killed run left open is missing in it;
-// messages that were cut from the model's window are part of it. The error of an unknown run is
-// [store.ErrNotFound].
+// of another process or of the past. A call that a killed run left open is missing in it.
+//
+// Of a conversation that was cut, see [Config].ContextLength, it is what is left, with the note on the rest: the next run
+// sends exactly what the last one sent, and more behind it, so that a provider can reuse the prompt. The events of
+// the runs have all of it. The error of an unknown run is [store.ErrNotFound].
 func (rt *Runtime) Conversation(ctx context.Context, runID string) ([]llm.Message, error) {
 	if _, err := rt.store.Run(ctx, runID); err != nil {
 		return nil, fmt.Errorf("reading the conversation of run %q: %w", runID, err)
@@ -27,9 +29,7 @@ func (rt *Runtime) Conversation(ctx context.Context, runID string) ([]llm.Messag
 		if err != nil {
 			return nil, fmt.Errorf("reading the conversation of run %q: %w", runID, err)
 		}
-		if e.Type != runlog.HistoryCutType { // the next run's model may take more
-			s.Add(&e)
-		}
+		s.Add(&e)
 	}
 	return s.Messages(), nil
 }

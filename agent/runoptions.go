@@ -35,7 +35,7 @@ type RunOptions struct {
 	// at all; it is called each time. Nil is the tenant's, or those of [Options].Host.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 	// History is the conversation of an earlier run, from [Runtime.Conversation], that the
-	// prompt continues. Nil begins a new one.
+	// prompt continues, in the window it was cut to. Nil begins a new one.
 	History []llm.Message
 
 	// StartedWith is kept in the journal for the program, which knows from it how to go on with the

@@ -21,6 +21,16 @@ type conversation struct {
 	prepared *llm.Request    // the next turn's, once guards have seen it; nil else
 }
 
+// newConversation is that of a run which begins with this input. The runs before may have cut it.
+func newConversation(input []llm.Message) conversation {
+	cv := conversation{Transcript: transcript.New(input), tools: unlisted}
+	if len(input) > 0 {
+		first, cut := runlog.Uncut(input[0])
+		cv.window = window.Restore(first, &cut)
+	}
+	return cv
+}
+
 // unlisted is the offer of a run that has not asked for its tools.
 var unlisted = &Offer{list: new(list)}
 

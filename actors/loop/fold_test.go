@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -56,6 +57,12 @@ func TestJournalHoldsTheConversation(t *testing.T) {
 			c.Summarise = func(_ context.Context, _ *loop.Call, before string, dropped []llm.Message) (string, error) {
 				return fmt.Sprint(before, " and ", len(dropped)), nil
 			}
+		}},
+		{"cut by runs before", many(12, 0), func(c *loop.Config) {
+			note := (&runlog.HistoryCut{Dropped: 9, Summary: "much was said"}).Note()
+			c.Origin.Input = []llm.Message{{Role: llm.RoleUser, Content: mcp.Contents{mcp.Text("go"), mcp.Text(note)}},
+				{Role: llm.RoleAssistant, Content: mcp.Contents{mcp.Text("gone")}}, llm.User("go on")}
+			c.Context, c.MaxTokens = 900, 100
 		}},
 		{"a result that does not fit", []llmtest.Turn{llmtest.Call("huge", nil), llmtest.Call("huge", `{"n":2}`), llmtest.Say("done")},
 			func(c *loop.Config) { c.Context, c.MaxTokens = 1000, 100 }},

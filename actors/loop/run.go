@@ -25,7 +25,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
-	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
@@ -46,7 +45,7 @@ func newRun(h *Run) *run {
 	if again := h.cfg.Resumes; again != nil {
 		r.talk = again.conversation()
 	} else {
-		r.talk = conversation{Transcript: transcript.New(h.cfg.Origin.Input), tools: unlisted}
+		r.talk = newConversation(h.cfg.Origin.Input)
 	}
 	p := &r.parts
 	p.journal = journal.For(recorded{p})

@@ -37,8 +37,8 @@ type State struct {
 	// History is the conversation as the next turn shows it to the model, without the last
 	// turn while that is open: see [State.Messages].
 	History []llm.Message
-	First   llm.Message // the first message as it came
-	Cut     HistoryCut  // the last one; of it Dropped and Summary count
+	First   llm.Message // the first message as it came, without the note of a cut
+	Cut     HistoryCut  // the last one, maybe of an earlier run; of it Dropped and Summary count
 	Turn    *TurnState  // the last one; nil before the first
 	Calls   []*CallState
 	Asks    []*Question
@@ -353,7 +353,7 @@ func (s *State) started(b *RunStarted) {
 	s.Wall = time.Duration(b.WallMS) * time.Millisecond
 	s.Agent = AgentChanged{To: b.Agent, Path: b.Path, Hash: b.Hash, Model: b.Model, System: b.System}
 	if len(b.Input) > 0 {
-		s.First = b.Input[0]
+		s.First, s.Cut = Uncut(b.Input[0])
 	}
 }
 
@@ -606,11 +606,41 @@ func (b *HistoryCut) Note() string {
 	if b.Dropped == 0 && b.Summary == "" {
 		return ""
 	}
-	note := fmt.Sprintf("[%d earlier messages of this conversation, which stood here, were dropped to save room.]", b.Dropped)
+	note := fmt.Sprintf(noteDropped, b.Dropped)
 	if b.Summary != "" {
-		note += "\nWhat was dropped, in short: " + b.Summary
+		note += noteSummary + b.Summary
 	}
 	return note
+}
+
+// The parts of a note.
+const (
+	noteDropped = "[%d earlier messages of this conversation, which stood here, were dropped to save room.]"
+	noteSummary = "\nWhat was dropped, in short: "
+)
+
+// Uncut takes the note of a cut off the first message of a conversation, and returns the cut that it tells of. A run whose
+// history was cut by an earlier run goes on with that cut: the next one replaces its note. A message without a note is
+// returned as it is, with the zero cut. The note is always a block of its own, behind what was said.
+func Uncut(first llm.Message) (llm.Message, HistoryCut) {
+	last := len(first.Content) - 1
+	if last < 1 {
+		return first, HistoryCut{}
+	}
+	note, ok := first.Content[last].(*mcp.TextContent)
+	if !ok {
+		return first, HistoryCut{}
+	}
+	var c HistoryCut
+	dropped, summary, _ := strings.Cut(note.Text, noteSummary)
+	if _, err := fmt.Sscanf(dropped, noteDropped, &c.Dropped); err != nil {
+		return first, HistoryCut{}
+	}
+	if c.Summary = summary; c.Note() != note.Text || c.Dropped < 0 {
+		return first, HistoryCut{}
+	}
+	first.Content = slices.Clip(first.Content[:last])
+	return first, c
 }
 
 // Decision returns the decision of a question that is settled.
