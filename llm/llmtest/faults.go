@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/llm"
@@ -83,11 +84,18 @@ func statusFaults(now time.Time) []FaultCase {
 	const slow = `{"error":{"message":"Rate limit reached","type":"requests","param":null,"code":"rate_limit_exceeded"}}`
 	const html = "<html>\n<head><title>502 Bad Gateway</title></head></html>"
 	page := []string{"Content-Type", "text/html"}
+	google := func(code int, status, message, details string) string { // as Gemini writes it, with line ends
+		return fmt.Sprintf("[{\n  \"error\": {\n    \"code\": %d,\n    \"message\": %q,\n    \"status\": %q,\n    \"details\": [%s]\n  }\n}\n]\n", code, message, status, details)
+	}
+	const wait = `{"@type":"type.googleapis.com/google.rpc.QuotaFailure"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"37s"}`
 	date := now.Add(90 * time.Second).UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 	return []FaultCase{
 		of("400, the context", 400, `{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, llm.ErrContextLength, false),
 		of("400, the context, llama.cpp", 400, `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":9000,"n_ctx":2048}}`, llm.ErrContextLength, false),
 		of("400, the context, Ollama", 400, `{"error":"the input length exceeds the context length"}`, llm.ErrContextLength, false),
+		of("400, the context, Gemini", 400, google(400, "INVALID_ARGUMENT", "The input token count (1500000) exceeds the maximum number of tokens allowed (1048576).", ""), llm.ErrContextLength, false),
+		of("400, the context, with a byte order mark", 400, "\uFEFF"+`{"error":{"message":"Your input exceeds the context window of this model."}}`, llm.ErrContextLength, false),
+		of("400, the key, Gemini", 400, google(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", ""), llm.ErrAuth, false),
 		of("400, the filter", 400, `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter"}}`, llm.ErrUnsupported, false),
 		of("400, a text", 400, `{"error":"invalid message content type: <nil>"}`, llm.ErrInvalidRequest, false),
 		of("400, empty", 400, ``, llm.ErrInvalidRequest, false),
@@ -105,6 +113,9 @@ func statusFaults(now time.Time) []FaultCase {
 		after(of("429, a fraction", 429, slow, llm.ErrRateLimit, true, "Retry-After", "0.25"), 250*time.Millisecond),
 		after(of("429, milliseconds", 429, slow, llm.ErrRateLimit, true, "Retry-After-Ms", "1234", "Retry-After", "2"), 1234*time.Millisecond),
 		after(of("429, a date", 429, slow, llm.ErrRateLimit, true, "Retry-After", date), 90*time.Second),
+		after(of("429, Gemini", 429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan.", wait), llm.ErrRateLimit, true), 37*time.Second),
+		after(of("429, Gemini and a header", 429, google(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", wait), llm.ErrRateLimit, true, "Retry-After", "5"), 5*time.Second),
+		of("429, the quota, Gemini", 429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan.", ""), llm.ErrQuota, false),
 		of("429, empty", 429, ``, llm.ErrRateLimit, true),
 		of("429, the quota", 429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`, llm.ErrQuota, false),
 		of("500, empty", 500, ``, nil, true),
@@ -114,6 +125,7 @@ func statusFaults(now time.Time) []FaultCase {
 		of("502, HTML", 502, html, nil, true, page...),
 		of("502, empty", 502, ``, nil, true),
 		after(of("503, Ollama", 503, `{"error":"server busy, please try again.  maximum pending requests exceeded"}`, nil, true, "Retry-After", "3"), 3*time.Second),
+		of("503, Gemini", 503, google(503, "UNAVAILABLE", "The model is overloaded. Please try again later.", ""), nil, true),
 		of("503, empty", 503, ``, nil, true),
 		of("504, HTML", 504, html, nil, true, page...),
 		of("529", 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, nil, true),
@@ -128,6 +140,8 @@ func answerFaults() []FaultCase {
 	return []FaultCase{
 		{Name: "HTML with status 200", Turn: turn.Over(Wire{ContentType: "text/html; charset=utf-8"}), Err: llm.ErrBadResponse},
 		{Name: "an error with status 200", Turn: Reply(200, `{"error":{"message":"nope"}}`), Retryable: true},
+		{Name: "an error of Gemini's with status 200", Turn: Reply(200, `[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"1.5s"}]}}]`),
+			Err: llm.ErrRateLimit, Retryable: true, RetryAfter: 1500 * time.Millisecond},
 		{Name: "an empty object", Turn: Reply(200, `{}`), Err: llm.ErrStreamCut, Retryable: true},
 		{Name: "an empty body", Turn: Reply(200, ``), Err: nil, Retryable: true},
 		{Name: "no gzip although it says so", Turn: Reply(200, `{}`, "Content-Encoding", "gzip"), Err: llm.ErrStreamCut, Retryable: true},

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -125,7 +126,7 @@ func (d *chunks) choice() error {
 	return d.Object(func(name []byte) (err error) {
 		switch string(name) {
 		case "index":
-			ch.Index, err = d.Int()
+			ch.Index, err = d.index()
 		case "delta":
 			ch.Delta, err = own(0)
 		case "message":
@@ -182,7 +183,7 @@ func (d *chunks) call(to *callDelta) error {
 		case "index":
 			if d.Kind() != 'n' {
 				to.Index = new(int)
-				*to.Index, err = d.Int()
+				*to.Index, err = d.index()
 				return err
 			}
 			return d.Skip()
@@ -197,6 +198,18 @@ func (d *chunks) call(to *callDelta) error {
 		}
 		return err
 	})
+}
+
+// index reads a number, or its text, as some servers send it.
+func (d *chunks) index() (int, error) {
+	if d.Kind() != '"' {
+		return d.Int()
+	}
+	text, err := d.String("")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
 }
 
 func (d *chunks) function(to *functionCall) error {

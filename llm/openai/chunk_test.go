@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ type (
 		Error   jsonx.Value           `json:"error"`
 	}
 	plainChoice struct {
-		Index        int         `json:"index"`
+		Index        plainIndex  `json:"index"`
 		Delta        *plainDelta `json:"delta"`
 		Message      *plainDelta `json:"message"`
 		FinishReason string      `json:"finish_reason"`
@@ -39,7 +40,7 @@ type (
 		FunctionCall     *plainFunction      `json:"function_call"`
 	}
 	plainCall struct {
-		Index    *int          `json:"index"`
+		Index    *plainIndex   `json:"index"`
 		ID       string        `json:"id"`
 		Function plainFunction `json:"function"`
 		Extra    plainObject   `json:"extra_content"`
@@ -50,6 +51,7 @@ type (
 	}
 	plainBlocks    []json.RawMessage
 	plainObject    json.RawMessage
+	plainIndex     int
 	plainText      string
 	plainArguments string
 )
@@ -71,6 +73,17 @@ func (o *plainObject) UnmarshalJSON(data []byte) error {
 		*o = bytes.Clone(data)
 	}
 	return nil
+}
+
+func (i *plainIndex) UnmarshalJSON(data []byte) (err error) {
+	if data[0] != '"' {
+		return jsonx.Unmarshal(data, (*int)(i))
+	}
+	var text string
+	if err = jsonx.Unmarshal(data, &text); err == nil {
+		*(*int)(i), err = strconv.Atoi(text)
+	}
+	return err
 }
 
 func (t *plainText) UnmarshalJSON(data []byte) error {
@@ -102,7 +115,7 @@ func (d *plainDelta) delta() *delta {
 	}
 	to := &delta{Content: string(d.Content), Refusal: d.Refusal, Reasoning: string(d.Reasoning), ReasoningContent: string(d.ReasoningContent), Details: d.Details, Extra: json.RawMessage(d.Extra)}
 	for _, c := range d.ToolCalls {
-		to.ToolCalls = append(to.ToolCalls, callDelta{c.Index, c.ID, functionCall{c.Function.Name, string(c.Function.Arguments)}, json.RawMessage(c.Extra)})
+		to.ToolCalls = append(to.ToolCalls, callDelta{(*int)(c.Index), c.ID, functionCall{c.Function.Name, string(c.Function.Arguments)}, json.RawMessage(c.Extra)})
 	}
 	if f := d.FunctionCall; f != nil {
 		to.FunctionCall = &functionCall{f.Name, string(f.Arguments)}
@@ -121,7 +134,7 @@ func decodePlain(data []byte) (*chunk, error) {
 		c.Usage = &u
 	}
 	for _, ch := range p.Choices {
-		c.Choices = append(c.Choices, choice{ch.Index, ch.Delta.delta(), ch.Message.delta(), ch.FinishReason})
+		c.Choices = append(c.Choices, choice{int(ch.Index), ch.Delta.delta(), ch.Message.delta(), ch.FinishReason})
 	}
 	return c, nil
 }
@@ -137,6 +150,7 @@ var chunkSeeds = []string{
 	`null`, `[]`, `"x"`, `7`, ``, ` `, `{`, `{"a"`, `{"a":1}{}`, `{"a":1,"a":2}`, `{"model":7}`, `{"choices":{}}`, `{"choices":[{"index":1.5}]}`,
 	`{"choices":[{"index":-0}]}`, `{"choices":[{"index":99999999999999999999}]}`, `{"choices":[{"delta":{"content":7}}]}`, `{"choices":[{"delta":{"content":[7]}}]}`,
 	`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":[]}}]}}]}`, `{"model":"\ud800"}`, "{\"model\":\"\xff\"}", `{"choices":[{},]}`, `{"model":"a" "b"}`, `[}`,
+	`{"choices":[{"index":"0","delta":{"tool_calls":[{"index":"1"}]}}]}`, `{"choices":[{"index":""}]}`, `{"choices":[{"delta":{"tool_calls":[{"index":"x"}]}}]}`,
 	`{"choices":[` + strings.Repeat("{},", rest.MaxFew) + `{}]}`, `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
 }
 

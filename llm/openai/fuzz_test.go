@@ -19,6 +19,7 @@ func FuzzStream(f *testing.F) {
 		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
 		": ping\r\n\r\ndata:{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n",
 		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}}}]},\"finish_reason\":\"tool_calls\"}]}",
+		"\uFEFFdata: {\"choices\":[{\"index\":\"0\",\"delta\":{\"content\":\"a\"}}]}\r\rdata: [DONE]\r\r", "data: [{\"error\":{\"code\":429}}]\n\n", "[{\"error\":{}}]",
 		"data: {\"error\":\"x\"}\n\n", "{\"error\":{\"message\":[\"x\"],\"code\":7}}\n", "data: null\n\ndata: []\n\n", "data: {\"choices\":[null,{}],\"usage\":{}}\n",
 	} {
 		f.Add([]byte(seed), "text/event-stream")

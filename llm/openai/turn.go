@@ -86,7 +86,9 @@ func (t *turn) events(call *rest.Call) error {
 	for {
 		data, end := events.Next()
 		if string(data) == "[DONE]" {
-			data, end = nil, io.EOF
+			if data, end = nil, io.EOF; t.reason == "" && t.bytes+t.calls.size > 0 {
+				t.reason = string(llm.FinishStop) // some servers say no more than this
+			}
 		}
 		if len(data) > 0 {
 			said := t.bytes + t.calls.size

@@ -4,6 +4,7 @@
 package rest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -221,7 +222,7 @@ func (c *Call) ReadAll() ([]byte, error) {
 	case len(data) > MaxDocument:
 		return nil, c.Err(llm.ErrTooLarge)
 	}
-	return data, nil
+	return bytes.TrimPrefix(data, bom), nil
 }
 
 // parts is a body each part of which is a sign of life.

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -123,7 +125,7 @@ func (o Origin) Status(resp *http.Response, body io.Reader, now time.Time) *llm.
 		e.Message = http.StatusText(resp.StatusCode)
 	}
 	e.Status = resp.StatusCode
-	e.RetryAfter = RetryAfter(resp.Header, now)
+	e.RetryAfter = cmp.Or(RetryAfter(resp.Header, now), e.RetryAfter)
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		// The body and the key are meant for this server only (ROB-6).
 		e.Message = "redirects are not followed"
@@ -134,8 +136,16 @@ func (o Origin) Status(resp *http.Response, body io.Reader, now time.Time) *llm.
 
 // Decode reads an error object in any of the spellings seen in the wild, or returns
 // nil if data is none: {"error":{…}}, {"error":"text"}, {"detail":…}, {"message":"…"}
-// beside {"object":"error"}.
+// beside {"object":"error"}; and Google's, which is the first entry of a list.
 func (o Origin) Decode(data []byte) *llm.Error {
+	data = bytes.TrimSpace(bytes.TrimPrefix(data, bom))
+	if bytes.HasPrefix(data, []byte("[")) {
+		var list Few[jsonx.Value]
+		if jsonx.Unmarshal(data, &list) != nil || len(list) == 0 || list[0].Kind() != '{' {
+			return nil
+		}
+		data = list[0]
+	}
 	var body struct {
 		Error   jsonx.Value `json:"error"`
 		Detail  jsonx.Value `json:"detail"`
@@ -153,9 +163,19 @@ func (o Origin) Decode(data []byte) *llm.Error {
 			Message jsonx.Value `json:"message"`
 			Code    jsonx.Value `json:"code"`
 			Type    jsonx.Value `json:"type"`
+			Status  jsonx.Value `json:"status"` // Google's
+			Details jsonx.Value `json:"details"`
 		}
 		if body.Error.Kind() == '{' && jsonx.Unmarshal(body.Error, &obj) == nil {
-			return o.decoded(obj.Message, obj.Code, obj.Type, body.Error)
+			kind := obj.Type
+			if !present(kind) {
+				kind = obj.Status
+			}
+			e := o.decoded(obj.Message, obj.Code, kind, body.Error)
+			if e.RetryAfter = retryInfo(obj.Details); e.RetryAfter > 0 {
+				o.classify(e)
+			}
+			return e
 		}
 		return o.decoded(body.Error, body.Code, body.Type, body.Error)
 	case present(body.Detail):
@@ -183,6 +203,27 @@ func (o Origin) decoded(message, code, kind jsonx.Value, whole []byte) *llm.Erro
 	e.Code = o.clean(name, maxCode)
 	o.classify(e)
 	return e
+}
+
+// retryInfo is the wait that a google.rpc.RetryInfo asks for, in the details of an error; zero for none.
+func retryInfo(details jsonx.Value) time.Duration {
+	var list Few[jsonx.Value]
+	if details.Kind() != '[' || jsonx.Unmarshal(details, &list) != nil {
+		return 0
+	}
+	for _, entry := range list {
+		var info struct {
+			Type  string `json:"@type"`
+			Delay string `json:"retryDelay"`
+		}
+		if jsonx.Unmarshal(entry, &info) != nil || !strings.HasSuffix(info.Type, "google.rpc.RetryInfo") {
+			continue
+		}
+		if d, err := time.ParseDuration(info.Delay); err == nil {
+			return bounded(float64(d))
+		}
+	}
+	return 0
 }
 
 // present reports whether a member was there and is not null, false or empty.
@@ -239,6 +280,18 @@ func (o Origin) classify(e *llm.Error) {
 	e.Err, e.Retryable = kindOf(e)
 }
 
+// overlong are the words in which servers say that a conversation is too long for the model.
+var overlong = []string{
+	"context_length_exceeded", "exceed_context_size", "maximum context length", "exceeds the context length", "exceeds the context window",
+	"exceeds the available context size",    // llama.cpp, through a proxy that drops the code
+	"greater than the context length",       // LM Studio
+	"exceeds the maximum number of tokens",  // Gemini
+	"prompt is too long",                    // Anthropic
+	"maximum prompt length",                 // xAI
+	"longer than the maximum model length",  // vLLM
+	"input is too long for requested model", // Bedrock
+}
+
 func kindOf(e *llm.Error) (sentinel error, retryable bool) {
 	text := strings.ToLower(e.Code + " " + e.Message)
 	has := func(words ...string) bool {
@@ -250,15 +303,17 @@ func kindOf(e *llm.Error) (sentinel error, retryable bool) {
 		return false
 	}
 	switch {
+	case e.RetryAfter > 0 && has("resource_exhausted"): // Google calls a limit of a minute a quota too
+		return llm.ErrRateLimit, true
 	case has("insufficient_quota", "billing_hard_limit", "exceeded your current quota") || e.Status == http.StatusPaymentRequired:
 		return llm.ErrQuota, false
-	case has("context_length_exceeded", "exceed_context_size", "maximum context length", "exceeds the context length"):
+	case has(overlong...):
 		return llm.ErrContextLength, false
 	case e.Status == http.StatusInternalServerError && has("invalid option", "option \"", "invalid format", "schema", "grammar", "template"):
 		return llm.ErrInvalidRequest, false // Ollama and llama.cpp say 500 for what is wrong with a request
 	case has("does not support", "is not supported", "not currently supported", "content_policy", "content_filter"):
 		return llm.ErrUnsupported, false
-	case has("invalid_api_key", "authentication_error"):
+	case has("invalid_api_key", "authentication_error", "api key not valid"):
 		return llm.ErrAuth, false
 	case has("model_not_found"):
 		return llm.ErrNotFound, false
@@ -275,10 +330,10 @@ func kindOf(e *llm.Error) (sentinel error, retryable bool) {
 		http.StatusGatewayTimeout, 529: // 529: overloaded, at several providers
 		return nil, true
 	case 0: // inside a stream: only words tell
-		if has("rate_limit", "rate limit") {
+		if has("rate_limit", "rate limit", "resource_exhausted") {
 			return llm.ErrRateLimit, true
 		}
-		return nil, !has("invalid_request")
+		return nil, !has("invalid_request", "invalid_argument")
 	}
 	if e.Status >= 400 && e.Status < 500 {
 		return llm.ErrInvalidRequest, false

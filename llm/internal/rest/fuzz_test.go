@@ -19,7 +19,7 @@ func FuzzDecodeError(f *testing.F) {
 	const key = "sk-0123456789"
 	for _, seed := range []string{
 		`{"error":{"message":"bad key sk-0123456789","code":"x","type":"y"}}`, `{"error":"sk-01234\u200b56789"}`, `{"detail":[{"msg":"x"}]}`,
-		`{"object":"error","message":"x","code":404}`, `{"error":{"message":{"a":"\u001b[31m"}}}`, `{"error":{}}`, `[]`, `{"error":1e999}`,
+		`{"object":"error","message":"x","code":404}`, `{"error":{"message":{"a":"\u001b[31m"}}}`, `{"error":{}}`, `[]`, `[{"error":{"status":"X","details":[{"@type":"google.rpc.RetryInfo","retryDelay":"9e9h"},7]}}]`, `[[{"error":"x"}]]`, `{"error":1e999}`,
 		"{\"error\":\"sk-01234\\u0000\\u000056789\"}", `{"error":"sk-sk-01234567890123456789"}`,
 	} {
 		f.Add([]byte(seed))

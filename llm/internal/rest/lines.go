@@ -8,12 +8,14 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// Lines cuts a stream into lines of at most [MaxDocument] bytes. Its buffer grows with
-// the lines it meets: a stream of short lines costs 4 KiB.
+// Lines cuts a stream into lines of at most [MaxDocument] bytes, which end with LF, CR or both. A byte order mark before
+// the first is passed over. Its buffer grows with the lines it meets: a stream of short lines costs 4 KiB.
 type Lines struct {
-	r     *bufio.Reader
-	long  []byte // a line that does not fit into r
-	alive func() // is told of each line
+	r      *bufio.Reader
+	long   []byte // a line that does not fit into r
+	alive  func() // is told of each line
+	begun  bool   // the first line has been read
+	skipLF bool   // the line before has ended with CR
 }
 
 // NewLines reads from r. A [Call] is told that each line is a sign of life.
@@ -29,25 +31,73 @@ func NewLines(r io.Reader) *Lines {
 // io.EOF it returns what came after the last line's end, if anything; with any
 // other error, nothing: a line that was cut is not a line.
 func (l *Lines) Next() ([]byte, error) {
+	line, err := l.line()
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	l.alive()
+	if !l.begun {
+		l.begun, line = true, bytes.TrimPrefix(line, bom)
+	}
+	return line, err
+}
+
+// bom is the byte order mark, which some servers and proxies put before a text.
+var bom = []byte("\uFEFF")
+
+// line cuts off the next line. One that ends with CR does not wait for what follows.
+func (l *Lines) line() ([]byte, error) {
 	l.long = l.long[:0]
-	for {
-		part, err := l.r.ReadSlice('\n')
+	for seen := 0; ; {
+		_, err := l.r.Peek(seen + 1)
+		part, _ := l.r.Peek(l.r.Buffered())
+		if err == nil && l.skipLF {
+			l.skipLF = false
+			if part[0] == '\n' {
+				_, _ = l.r.Discard(1)
+				continue
+			}
+		}
+		end := lineEnd(part[seen:])
+		if end >= 0 {
+			part = part[:seen+end+1]
+		}
 		if len(l.long)+len(part) > MaxDocument {
 			return nil, llm.ErrTooLarge
 		}
 		switch {
-		case err == bufio.ErrBufferFull:
-			l.long = append(l.long, part...)
-			continue
 		case err != nil && err != io.EOF:
 			return nil, err
-		case len(l.long) > 0:
+		case end < 0 && err == nil && len(part) < l.r.Size():
+			seen = len(part)
+			continue
+		}
+		_, _ = l.r.Discard(len(part)) // it stays where it is until more is read
+		if end >= 0 {
+			l.skipLF = part[len(part)-1] == '\r'
+			part = part[:len(part)-1]
+		}
+		if len(l.long) > 0 || end < 0 && err == nil {
 			l.long = append(l.long, part...)
 			part = l.long
 		}
-		l.alive()
-		return bytes.TrimRight(part, "\r\n"), err
+		if end >= 0 || err != nil {
+			return part, err
+		}
+		seen = 0
 	}
+}
+
+// lineEnd is where the first CR or LF stands; negative for none.
+func lineEnd(data []byte) int {
+	end := bytes.IndexByte(data, '\n')
+	if end < 0 {
+		return bytes.IndexByte(data, '\r')
+	}
+	if cr := bytes.IndexByte(data[:end], '\r'); cr >= 0 {
+		return cr
+	}
+	return end
 }
 
 // Events reads the data of server-sent events, as chat APIs send them: each data line
@@ -73,7 +123,7 @@ func eventData(line []byte) []byte {
 	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 		return bytes.TrimSpace(data)
 	}
-	if bytes.HasPrefix(line, []byte("{")) {
+	if bytes.HasPrefix(line, []byte("{")) || bytes.HasPrefix(line, []byte("[{")) {
 		return line
 	}
 	return nil

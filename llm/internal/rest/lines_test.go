@@ -37,6 +37,12 @@ func TestLines(t *testing.T) {
 		err  error
 	}{
 		{"lines", strings.NewReader("a\r\n\nb\n"), []string{"a", "", "b"}, io.EOF},
+		{"CR alone", strings.NewReader("a\r\rb\r"), []string{"a", "", "b"}, io.EOF},
+		{"CRLF byte by byte", iotest.OneByteReader(strings.NewReader("a\r\n\r\nb\r\n")), []string{"a", "", "b"}, io.EOF},
+		{"CR at the edge of the buffer", strings.NewReader(strings.Repeat("y", 4095) + "\r\nz\n"), []string{strings.Repeat("y", 4095), "z"}, io.EOF},
+		{"CR behind the edge of the buffer", strings.NewReader(strings.Repeat("y", 4096) + "\r\nz"), []string{strings.Repeat("y", 4096), "z"}, io.EOF},
+		{"a byte order mark", strings.NewReader("\uFEFFa\n\uFEFFb\n"), []string{"a", "\uFEFFb"}, io.EOF},
+		{"nothing but a byte order mark", iotest.OneByteReader(strings.NewReader("\uFEFF")), nil, io.EOF},
 		{"no end of line", strings.NewReader("a\nb"), []string{"a", "b"}, io.EOF},
 		{"nothing", strings.NewReader(""), nil, io.EOF},
 		{"byte by byte", iotest.OneByteReader(strings.NewReader("ab\ncd\n")), []string{"ab", "cd"}, io.EOF},
@@ -65,23 +71,35 @@ func TestEvents(t *testing.T) {
 
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\r\n\ndata: b\n"))
+	f.Add([]byte("\uFEFFa\r\rb\n\rc"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := all(rest.NewLines(iotest.HalfReader(bytes.NewReader(data))).Next)
 		if err != io.EOF {
 			t.Fatalf("Next: got error %v", err)
 		}
 		want := 0
-		for line := range bytes.Lines(data) {
-			if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
-				want += len(line)
-			}
+		for line := range bytes.FieldsFuncSeq(bytes.TrimPrefix(data, []byte("\uFEFF")), func(r rune) bool { return r == '\r' || r == '\n' }) {
+			want += len(line)
 		}
 		total := 0
 		for _, line := range got {
+			if strings.ContainsAny(line, "\r\n") {
+				t.Fatalf("Next: got the line %q", line)
+			}
 			total += len(line)
 		}
 		if total != want {
 			t.Fatalf("Next: got %d bytes of lines, want %d", total, want)
 		}
 	})
+}
+
+// A line that ends with CR is there before the next byte is: a server may take its time with that.
+func TestLinesDoNotWait(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() { _, _ = w.Write([]byte("a\r")) }()
+	if got, err := rest.NewLines(r).Next(); string(got) != "a" || err != nil {
+		t.Errorf("Next: got %q and error %v", got, err)
+	}
 }
