@@ -28,7 +28,7 @@ type Result struct {
 	// without one.
 	Structured json.RawMessage `json:"structured,omitzero"`
 	StopReason StopReason      `json:"stopReason"`
-	// Incomplete says what the answer lacks, empty for a whole one. An answer that is cut or empty is
+	// Incomplete says what the answer lacks, empty for a whole one. An answer that is not whole is
 	// no error: the run has finished.
 	Incomplete Incomplete `json:"incomplete,omitempty"`
 	Usage      Usage      `json:"usage"`
@@ -64,6 +64,7 @@ const (
 	IncompleteLength Incomplete = runlog.IncompleteLength // the limit of output tokens cut it: the provider's, or [Config.MaxTokens]
 	IncompleteFilter Incomplete = runlog.IncompleteFilter // the provider's content filter cut it
 	IncompleteEmpty  Incomplete = runlog.IncompleteEmpty  // the model has said nothing, also when it was asked once more
+	IncompleteCall   Incomplete = runlog.IncompleteCall   // it is a call of a tool that the model wrote as text, and that was not made
 )
 
 // Why says it in a sentence for people; it is empty for a whole answer.

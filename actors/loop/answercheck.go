@@ -156,7 +156,7 @@ func (ac *answerCheck) answered(c *actors.Context, structured json.RawMessage) {
 		return
 	}
 	out := Outcome{State: store.Finished, Stop: string(resp.Finish), Text: resp.Text(), Structured: structured}
-	out.Incomplete = runlog.Incomplete(resp.Finish, out.Text, structured)
+	out.Incomplete = runlog.Incomplete(resp.Finish, out.Text, structured, ac.talk.tools.names())
 	if ac.turn.text != nil {
 		out.Text = *ac.turn.text
 	}

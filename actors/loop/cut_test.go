@@ -44,6 +44,12 @@ func TestIncompleteAnswers(t *testing.T) {
 		{"thoughts only, and cut", []llmtest.Turn{length(llmtest.Think("hm")), length(llmtest.Think("hm"))}, nil, store.Finished, "length", "", "limit of output tokens cut it", ""},
 		{"empty, in the last step", []llmtest.Turn{empty}, func(c *loop.Config) { c.Limits.Steps = 1 }, store.Finished, "empty", "", "go", ""},
 		{"empty, by the last model call", []llmtest.Turn{empty}, func(c *loop.Config) { c.Limits.ModelCalls = 1 }, store.Finished, "empty", "", "go", ""},
+		{"a call written as text", []llmtest.Turn{say(`{"name":"echo","arguments":{}}`)}, nil, store.Finished, "call_as_text", `{"name":"echo","arguments":{}}`, "go", ""},
+		{"a call written as text, which was asked for", []llmtest.Turn{say(`{"name":"echo","arguments":{}}`)},
+			func(c *loop.Config) {
+				c.Check = func(text string) (json.RawMessage, error) { return json.RawMessage(text), nil }
+			}, store.Finished, "", `{"name":"echo","arguments":{}}`, "go", ""},
+		{"a call written as text, without tools", []llmtest.Turn{say("<tool_call>")}, func(c *loop.Config) { c.Tools = nil }, store.Finished, "", "<tool_call>", "go", ""},
 		{"JSON that is cut once", []llmtest.Turn{length(say(`{"a":`)), say("{}")}, func(c *loop.Config) { c.Check = isJSON }, store.Finished, "", "{}", "the limit of output tokens cut it", ""},
 		{"JSON that is cut", []llmtest.Turn{length(say(`{"a":`)), length(say(`{"a":`))}, func(c *loop.Config) { c.Check = isJSON }, store.Failed, "", "", "make it shorter",
 			"the answer is not what was asked for: the limit of output tokens cut it: it is not JSON"},

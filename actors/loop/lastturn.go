@@ -77,7 +77,7 @@ func (l *lastTurn) look(c *actors.Context) {
 // ends ends the run with the last answer.
 func (l *lastTurn) ends(c *actors.Context, m concluded) {
 	out := Outcome{State: store.Limited, Stop: runlog.StopLimit, Text: m.turn.resp.Text(), Structured: m.structured, Err: l.limit}
-	out.Incomplete = runlog.Incomplete(m.turn.resp.Finish, out.Text, out.Structured)
+	out.Incomplete = runlog.Incomplete(m.turn.resp.Finish, out.Text, out.Structured, l.talk.tools.names())
 	switch {
 	case m.err != nil || m.guards.Stop != nil || m.guards.Refused != "":
 		out.Text, out.Structured, out.Incomplete = "", nil, ""

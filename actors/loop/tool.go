@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -99,6 +101,9 @@ type Offer struct {
 	texts   []runlog.ServerText
 	note    string // of texts, for the system text
 }
+
+// names are those of the tools.
+func (o *Offer) names() iter.Seq[string] { return maps.Keys(o.byName) }
 
 // NewOffer makes an offer of tools, which must not be changed afterwards. Of several
 // with one name the first has it.

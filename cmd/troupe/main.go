@@ -114,9 +114,11 @@ func exitCodesTopic() *cobra.Command {
     3  a human has to decide; the run's id was printed
     4  a limit was reached
     5  a policy denied it
-    6  a model or an MCP server cannot be reached
+    6  a model or an MCP server cannot be reached, or the model's service fails: a status from 500 or 429, a key that it refuses (401, 403),
+       a quota that is used up, a model that it does not have, an answer that breaks off or makes no sense
     7  a person has to log in at an MCP server first: troupe mcp login
-    8  the run has an answer that is cut, by the limit of output tokens or by the provider's content filter, or that is empty
+    8  the run has an answer that is cut, by the limit of output tokens or by the provider's content filter, that is empty, or
+       that is a call of a tool which the model wrote as text
   124  the time of --timeout was over
   130  SIGINT
   143  SIGTERM`,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -191,7 +192,7 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 //	call NAME JSON    a tool call
 //	results           an answer that repeats the results of all tools
 //	wait DURATION     say nothing for so long
-//	status CODE       an error answer
+//	status CODE TEXT  an error answer
 //	finish REASON     the reason with which the turn ends, in a server's words; joined to one it sets that one's
 //	said              an answer that says how many messages there were before the last, and
 //	                  repeats that one if it begins with a slash
@@ -243,8 +244,9 @@ func parseTurn(row string) (llmtest.Turn, error) {
 	case "finish":
 		return llmtest.Turn{}.Finish(llm.FinishReason(rest)), nil
 	case "status":
-		code, err := strconv.Atoi(rest)
-		return llmtest.Reply(code, `{"error":{"message":"scripted"}}`), err
+		status, text, _ := strings.Cut(rest, " ")
+		code, err := strconv.Atoi(status)
+		return llmtest.Reply(code, fmt.Sprintf(`{"error":{"message":%q}}`, cmp.Or(text, "scripted"))), err
 	}
 	return llmtest.Turn{}, fmt.Errorf("a model's script: unknown word %q", word)
 }

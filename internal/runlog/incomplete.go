@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"encoding/json"
+	"iter"
 	"strings"
 
 	"github.com/troupe-dev/troupe/llm"
@@ -12,15 +13,18 @@ const (
 	IncompleteLength = "length"         // [llm.FinishLength]
 	IncompleteFilter = "content_filter" // [llm.FinishContentFilter]
 	IncompleteEmpty  = "empty"          // the model has said nothing
+	IncompleteCall   = "call_as_text"   // [CallAsText]
 )
 
-// Incomplete says what an answer without calls lacks, empty if it is whole.
-func Incomplete(finish llm.FinishReason, text string, structured json.RawMessage) string {
+// Incomplete says what an answer without calls lacks, empty if it is whole. Tools are the names of those that the model was offered.
+func Incomplete(finish llm.FinishReason, text string, structured json.RawMessage, tools iter.Seq[string]) string {
 	switch {
 	case Cut(finish):
 		return string(finish)
 	case strings.TrimSpace(text) == "" && len(structured) == 0:
 		return IncompleteEmpty
+	case len(structured) == 0 && CallAsText(text, tools):
+		return IncompleteCall
 	}
 	return ""
 }
@@ -48,6 +52,8 @@ func WhyIncomplete(what string) string {
 		return ""
 	case IncompleteEmpty:
 		return "the answer is empty"
+	case IncompleteCall:
+		return "the answer is a call that the model wrote as text, so it was not made: the model, or the template that its server has for it, does not do tool calls"
 	}
 	return "the answer is not complete: " + CutBy(llm.FinishReason(what)) + " cut it"
 }

@@ -21,9 +21,9 @@ const (
 	ExitWaiting     = 3 // a human has to decide; the run's id was printed
 	ExitLimit       = 4 // a limit was reached
 	ExitDenied      = 5 // a policy denied it
-	ExitUnreachable = 6 // a model or an MCP server cannot be reached
+	ExitUnreachable = 6 // a model or an MCP server cannot be reached, or the model's service fails
 	ExitLogin       = 7 // a person has to log in at an MCP server first
-	ExitIncomplete  = 8 // there is an answer, and it is cut or empty
+	ExitIncomplete  = 8 // there is an answer, and it is cut, empty, or a call that was not made
 	ExitTimeout     = 124
 	ExitInterrupt   = 130 // SIGINT
 	ExitTerminated  = 143 // SIGTERM
@@ -113,9 +113,12 @@ func WithSignals(parent context.Context, stderr io.Writer) (context.Context, fun
 	return ctx, func() { once.Do(func() { signal.Stop(signals); close(done); cancel(nil) }) }
 }
 
-// Unreachable reports errors that say that there is no such model, or none for us.
+// Unreachable reports errors of the service of a model: there is no such model, or none for us, or the service fails.
 func Unreachable(err error) bool {
-	for _, kind := range []error{llm.ErrUnreachable, llm.ErrAuth, llm.ErrQuota, llm.ErrRateLimit, llm.ErrNotFound, llm.ErrIdle, llm.ErrStreamCut} {
+	if _, _, away := llm.Outage(err); away {
+		return true
+	}
+	for _, kind := range []error{llm.ErrUnreachable, llm.ErrAuth, llm.ErrQuota, llm.ErrRateLimit, llm.ErrNotFound, llm.ErrIdle, llm.ErrStreamCut, llm.ErrBadResponse, llm.ErrTooLarge} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -226,6 +227,10 @@ func startError(err error) error {
 	return err
 }
 
+// tooLong is what to do about a conversation that is too long, although all was left out of it that can be.
+const tooLong = "The instructions, the tools, the first prompt and the newest turn do not fit the model's window. Take a model with a longer one (--model), " +
+	"or give it less: a shorter prompt, fewer tools (--tool, --no-tool). The window of Ollama is models.providers.ollama.context in troupe.yaml."
+
 // runError gives the error of a run the exit code for its kind.
 func runError(err error) error {
 	if err == nil {
@@ -238,11 +243,8 @@ func runError(err error) error {
 		past   *agent.RunError
 		away   *agent.OutageError
 	)
-	if errors.As(err, &away) { // its class counts, and not that the run waits
-		if env.Unreachable(away.Err) {
-			code = env.ExitUnreachable
-		}
-		return env.ExitWith(code, err)
+	if errors.As(err, &away) { // it counts, and not that the run waits
+		return env.ExitWith(env.ExitUnreachable, err)
 	}
 	switch {
 	case errors.As(err, &signal):
@@ -253,6 +255,8 @@ func runError(err error) error {
 		code = env.ExitWaiting
 	case errors.As(err, &limit), errors.As(err, &past) && past.State == store.Limited:
 		code = env.ExitLimit
+	case errors.Is(err, llm.ErrContextLength):
+		err = fmt.Errorf("%w\n  %s", err, tooLong)
 	case env.Unreachable(err):
 		code = env.ExitUnreachable
 	}
