@@ -4,6 +4,7 @@ package sampler
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/internal/seal"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/sampling"
 	"github.com/troupe-dev/troupe/mcp"
@@ -33,7 +33,7 @@ type Service struct {
 	Instructions func(server string) string
 
 	servers map[string]*account
-	keys    *seal.Keys // of this process: for what a server is given of a provider's state
+	sealing cipher.AEAD // with a key of this process: for what a server is given of a provider's state
 }
 
 // Open gives a server its account. The policy was checked.
@@ -44,7 +44,7 @@ func (s *Service) Open(name string, p Policy) error {
 	}
 	if s.servers == nil {
 		s.servers = make(map[string]*account)
-		if s.keys, err = seal.New("sampling", "state", seal.NewKey()); err != nil {
+		if s.sealing, err = newSealing(); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,9 @@
 package sampler
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
 	"encoding/base64"
 	"maps"
 	"slices"
@@ -20,6 +23,17 @@ const ofCall = "."
 
 // maxSealed bounds what is opened: state with its members, as base64.
 const maxSealed = 2 * llm.MaxState
+
+// newSealing returns AES-256-GCM with a random key, and a random nonce before each value.
+func newSealing() (cipher.AEAD, error) {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
 
 // sealState puts what a provider has attached to an answer into its calls.
 func (s *Service) sealState(server string, resp *llm.Response, res *mcp.CreateMessageResult) {
@@ -53,7 +67,7 @@ func (s *Service) sealState(server string, resp *llm.Response, res *mcp.CreateMe
 			if call.Meta == nil {
 				call.Meta = make(mcp.Meta)
 			}
-			_ = call.Meta.Set(metaState, base64.StdEncoding.EncodeToString(s.keys.Seal(plain, boundTo(server, call)))) // a string can be encoded
+			_ = call.Meta.Set(metaState, base64.StdEncoding.EncodeToString(s.sealing.Seal(nil, nil, plain, boundTo(server, call)))) // a string can be encoded
 		}
 	}
 }
@@ -74,7 +88,7 @@ func (s *Service) openState(server string, p *mcp.CreateMessageParams, turn *llm
 			if err != nil {
 				continue
 			}
-			plain, err := s.keys.Open(sealed, boundTo(server, call))
+			plain, err := s.sealing.Open(nil, nil, sealed, boundTo(server, call))
 			if err != nil {
 				continue
 			}
