@@ -2,7 +2,6 @@ package llmtest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -26,6 +25,11 @@ const (
 
 // noSignature is what Gemini takes for calls that it has not made.
 const noSignature = "skip_thought_signature_validator"
+
+// refusal is what a service says, in its own words.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
 
 // attach adds what the service attaches to the answer, and remembers it by the answer's calls.
 func (s *Server) attach(p *playing) {
@@ -108,7 +112,7 @@ func (s Service) wants(m *llm.Message, first, issued string, ours, underWay bool
 	case DeepSeek:
 		raw, ok := said("", "reasoning_content")
 		if !ok || jsonx.Unmarshal([]byte(raw), &text) != nil || text != issued {
-			return errors.New("The `reasoning_content` in the thinking mode must be passed back to the API.")
+			return refusal("The `reasoning_content` in the thinking mode must be passed back to the API.")
 		}
 	case Gemini:
 		var extra struct {
@@ -121,17 +125,17 @@ func (s Service) wants(m *llm.Message, first, issued string, ours, underWay bool
 		}
 		raw, _ := said(first, "extra_content")
 		if _ = jsonx.Unmarshal([]byte(raw), &extra); underWay && extra.Google.Signature != issued {
-			return fmt.Errorf("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `%s`", first)
+			return refusal("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `" + first + "`")
 		}
 	case OpenRouter:
 		raw, ok := said("", "reasoning_details")
 		if got, err := jsonx.Canonical([]byte(raw)); ok && (err != nil || string(got) != canonical(issued)) || ours && !ok {
-			return errors.New("messages: `thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.")
+			return refusal("messages: `thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.")
 		}
 	case Thinking:
 		raw, _ := said("", "thinking")
 		if _ = jsonx.Unmarshal([]byte(raw), &text); underWay && text != issued {
-			return errors.New("the thinking of the turn under way is missing")
+			return refusal("the thinking of the turn under way is missing")
 		}
 	}
 	return nil
