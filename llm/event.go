@@ -44,8 +44,8 @@ type FinishReason string
 // The finish reasons that all clients share.
 const (
 	FinishStop          FinishReason = "stop"           // a natural end, or one of [Request.Stop]
-	FinishLength        FinishReason = "length"         // the token limit; calls that were cut are [Finish.Cut]
-	FinishToolCalls     FinishReason = "tool_calls"     // there is at least one [ToolCall]
+	FinishLength        FinishReason = "length"         // the token limit; calls that were cut are in [Finish.Cut]
+	FinishToolCalls     FinishReason = "tool_calls"     // there is at least one [ToolCall], or one in [Finish.Cut]
 	FinishContentFilter FinishReason = "content_filter" // the provider withheld the rest
 	FinishRefusal       FinishReason = "refusal"        // the model refused; the text says why
 	FinishStopSequence  FinishReason = "stop_sequence"  // one of [Request.Stop] that was looked for here
@@ -56,9 +56,9 @@ type Finish struct {
 	Reason FinishReason
 	// Model is the name the server gave, or else the one that was asked for.
 	Model string
-	// Cut are the calls that the end of the turn has cut, by its token limit or a filter, with
-	// what there is of their arguments: it need not be JSON, and there may be more of it. They
-	// must not be made. Nil is none.
+	// Cut are the calls that must not be made, with what there is of their arguments: the end of the turn has
+	// cut them, by its token limit or a filter, or what the model has written is no JSON object. The caller answers
+	// them, and the model can do better. Nil is none.
 	Cut []ToolCall
 	// State is what the provider has attached to the answer. Nil is nothing.
 	State []ProviderState

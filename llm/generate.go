@@ -28,7 +28,7 @@ type Response struct {
 	Usage    Usage
 	// Model is the name the server gave.
 	Model string
-	// Cut are the calls that the end of the turn has cut, see [Finish]. They are not in Content.
+	// Cut are the calls that must not be made, see [Finish]. They are not in Content.
 	Cut []ToolCall
 	// State is what the provider has attached to the answer and its calls, at most [MaxState]. Nil is nothing.
 	State []ProviderState

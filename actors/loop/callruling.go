@@ -26,7 +26,11 @@ func rule(ctx context.Context, cfg *config, tools map[string]*Tool, i int, cl *c
 	case slices.Contains(cl.turn.spoilt, cl.id) && runlog.Cut(cl.turn.resp.Finish):
 		return ruling{refusal: "not called: " + runlog.CutBy(cl.turn.resp.Finish) + " cut your answer in the middle of this call. Write the call again and make it shorter, or make several smaller calls of it, one after the other"}
 	case slices.Contains(cl.turn.spoilt, cl.id):
-		return ruling{refusal: "not called: the arguments are not one valid JSON object"}
+		text := "not called: the arguments are not one valid JSON object"
+		if why := transcript.Unreadable(cl.args); why != "" {
+			text += ": " + why
+		}
+		return ruling{refusal: text}
 	case cl.turn.guards.Refused != "":
 		return ruling{refusal: "not called: " + cl.turn.guards.Refused}
 	}

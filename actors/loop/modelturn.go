@@ -164,7 +164,7 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	mute := t.answers && transcript.WithoutCalls(resp) && resp.Text() == ""
 	seen := t.asks.guarded || r.cfg.Trace != nil // by code of the program
 	whole := len(resp.Content)
-	if !t.answers && t.spend.ClampedBy() == nil { // else the run ends here, or wraps up
+	if !t.answers && (t.spend.ClampedBy() == nil || !runlog.Cut(resp.Finish)) { // else the run ends here, or wraps up
 		resp.Content = withCut(resp)
 	}
 	said := resp.Content
@@ -190,8 +190,8 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	}
 }
 
-// withCut returns what a model has said with the calls that its end has cut: the model reads as their
-// results that they were not made.
+// withCut returns what a model has said with the calls that must not be made: the model reads that, and why, as their
+// results.
 func withCut(resp *llm.Response) mcp.Contents {
 	content := resp.Content
 	if len(resp.Cut) > 0 {
@@ -203,7 +203,7 @@ func withCut(resp *llm.Response) mcp.Contents {
 	return content
 }
 
-// alsoCut adds the IDs of calls that were cut to those of calls that are not made.
+// alsoCut adds the IDs of these calls to those of calls that are not made.
 func alsoCut(spoilt []string, cut mcp.Contents) []string {
 	for _, c := range cut {
 		if use, ok := c.(*mcp.ToolUseContent); ok && !slices.Contains(spoilt, use.ID) {

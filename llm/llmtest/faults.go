@@ -145,8 +145,7 @@ func answerFaults() []FaultCase {
 		{Name: "an empty object", Turn: Reply(200, `{}`), Err: llm.ErrStreamCut, Retryable: true},
 		{Name: "an empty body", Turn: Reply(200, ``), Err: nil, Retryable: true},
 		{Name: "no gzip although it says so", Turn: Reply(200, `{}`, "Content-Encoding", "gzip"), Err: llm.ErrStreamCut, Retryable: true},
-		{Name: "arguments that are cut", Turn: Call("f", `{"a":`), Err: llm.ErrBadCall, Retryable: true},
-		{Name: "arguments that are no object", Turn: Call("f", `[1]`), Err: llm.ErrBadCall, Retryable: true},
-		{Name: "arguments with a name twice", Turn: Call("f", `{"a":1,"a":2}`), Err: llm.ErrBadCall, Retryable: true, Only: "openai"},
+		{Name: "a call without a name", Only: "openai", Err: llm.ErrBadCall, Retryable: true, Turn: Reply(200, `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n", "Content-Type", "text/event-stream")},
+		{Name: "a call without a name, Ollama", Only: "ollama", Err: llm.ErrBadCall, Retryable: true, Turn: Reply(200, `{"message":{"tool_calls":[{"function":{"name":"","arguments":{}}}]},"done":true}`+"\n", "Content-Type", "application/x-ndjson")},
 	}
 }

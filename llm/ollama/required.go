@@ -24,7 +24,7 @@ func (c *Client) required(ctx context.Context, req *llm.Request, emit func(llm.E
 	if err := c.chat(ctx, body, t); err != nil {
 		return err
 	}
-	if t.calls == 0 {
+	if t.calls+len(t.bad) == 0 {
 		if err := c.force(ctx, req, t); err != nil {
 			return err
 		}

@@ -131,8 +131,6 @@ func TestFaults(t *testing.T) {
 		{"an error line first", turn.Over(llmtest.Wire{Fault: llmtest.ErrorString}), nil, true, "told to fail"},
 		{"an error line, an object", turn.Over(llmtest.Wire{Fault: llmtest.ErrorBlanks, After: 1}), nil, true, "told to fail"},
 		{"HTML with status 200", llmtest.Reply(200, "<html>hello</html>"), llm.ErrBadResponse, true, ""},
-		{"arguments that are a string", llmtest.Call("f", `{"a":`), llm.ErrBadCall, true, `"f"`},
-		{"arguments that are no object", llmtest.Call("f", `[1]`), llm.ErrBadCall, true, ""},
 		{"an error of the script", llmtest.Join(llmtest.Say("x"), llmtest.Fail(errors.New("boom"))), nil, true, "boom"},
 
 		{"400 JSON", llmtest.Reply(400, `{"error":"invalid character"}`), llm.ErrInvalidRequest, false, "invalid character"},

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -46,7 +47,8 @@ type turn struct {
 
 	ids    rest.IDs
 	calls  int
-	size   int // bytes of all calls
+	bad    []llm.ToolCall // that must not be made
+	size   int            // bytes of all calls
 	model  string
 	reason string // of the last line with done
 	input  int    // tokens
@@ -155,21 +157,25 @@ func (t *turn) pass(text string, ev llm.Event) error {
 
 // call passes a call on. Ollama sends each whole.
 func (t *turn) call(id, name string, arguments []byte) error {
-	args, err := rest.Arguments(arguments)
-	if err != nil {
-		return t.origin.Retryable(llm.ErrBadCall, "call %q: %v", name, err)
-	}
 	if name == "" {
 		return t.origin.Retryable(llm.ErrBadCall, "a call has no name")
+	}
+	args, err := rest.Arguments(arguments)
+	if err != nil {
+		args = bytes.Clone(arguments)
 	}
 	if len(name) > rest.MaxName {
 		return t.origin.New(llm.ErrTooLarge, "a tool's name of more than %d bytes", rest.MaxName)
 	}
-	if t.size += len(id) + len(name) + len(args); t.size > rest.MaxDocument || t.calls == maxCalls {
+	if t.size += len(id) + len(name) + len(args); t.size > rest.MaxDocument || t.calls+len(t.bad) == maxCalls {
 		return t.origin.New(llm.ErrTooLarge, "more than %d calls, or than %d bytes of them", maxCalls, rest.MaxDocument)
 	}
 	t.bytes += len(name) + len(args)
 	call := llm.ToolCall{Index: t.calls, ID: t.ids.Unique(id), Name: name, Arguments: args}
+	if err != nil {
+		t.bad = append(t.bad, call)
+		return nil
+	}
 	t.calls++
 	if !t.emit(call) {
 		return errLeft
@@ -181,7 +187,7 @@ func (t *turn) call(id, name string, arguments []byte) error {
 func (t *turn) finish() error {
 	usage := rest.Usage(t.req, t.input, t.output, t.bytes)
 	if t.emit(usage) {
-		t.emit(llm.Finish{Reason: t.finishReason(), Model: t.model, State: t.state()})
+		t.emit(llm.Finish{Reason: t.finishReason(), Model: t.model, Cut: t.bad, State: t.state()})
 	}
 	return nil
 }
@@ -203,7 +209,7 @@ func (t *turn) finishReason() llm.FinishReason {
 	switch reason := strings.ToLower(t.reason); {
 	case reason == "length":
 		return llm.FinishLength
-	case t.calls > 0:
+	case t.calls+len(t.bad) > 0:
 		return llm.FinishToolCalls
 	case reason == "stop" || reason == "":
 		return llm.FinishStop

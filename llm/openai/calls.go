@@ -84,20 +84,17 @@ func (c *calls) find(d callDelta) *pending {
 	return found
 }
 
-// complete returns the calls in the order of their beginnings. Of a turn that was cut those that are not
-// whole are returned apart, and the last one with them: there are servers between us and the model that
-// make an object of what there was of it. Of another turn such a call is an error.
+// complete returns the calls in the order of their beginnings. Those whose arguments are no object are returned apart,
+// and of a turn that was cut the last one with them: there are servers between us and the model that
+// make an object of what there was of it. A call without a name can be answered by nothing: it is an error.
 func (c *calls) complete(cut bool, ids rest.IDs) (whole, parts []llm.ToolCall, err error) {
 	for i, p := range c.list {
 		args, err := rest.Arguments(p.args)
-		if err == nil && p.name == "" {
-			err = errors.New("it has no name")
-		}
 		switch {
-		case cut && (err != nil || i == len(c.list)-1):
+		case p.name == "" && !cut:
+			return nil, nil, errors.New("a call has no name")
+		case err != nil || cut && (p.name == "" || i == len(c.list)-1):
 			parts = append(parts, llm.ToolCall{Index: i, ID: ids.Unique(p.id), Name: p.name, Arguments: p.args})
-		case err != nil:
-			return nil, nil, fmt.Errorf("call %q: %w", p.name, err)
 		default:
 			call := llm.ToolCall{Index: len(whole), ID: ids.Unique(p.id), Name: p.name, Arguments: args}
 			if len(p.extra) > 0 {

@@ -184,9 +184,6 @@ func TestFaults(t *testing.T) {
 		{"an error behind comments", turn.Over(llmtest.Wire{Fault: llmtest.ErrorObject, After: 2, KeepAlives: 3}), nil, true, "told to fail"},
 		{"a finish reason error", turn.Over(llmtest.Wire{Fault: llmtest.ErrorFinish, After: 2}), llm.ErrBadResponse, true, ""},
 		{"HTML with status 200", turn.Over(llmtest.Wire{ContentType: "text/html; charset=utf-8"}), llm.ErrBadResponse, false, "text/html"},
-		{"arguments that are no JSON", llmtest.Call("f", `{"a":`), llm.ErrBadCall, true, `"f"`},
-		{"arguments that are no object", llmtest.Call("f", `[1]`), llm.ErrBadCall, true, ""},
-		{"arguments with a name twice", llmtest.Call("f", `{"a":1,"a":2}`), llm.ErrBadCall, true, ""},
 		{"an error of the script", llmtest.Join(llmtest.Say("x"), llmtest.Fail(errors.New("boom"))), nil, true, "boom"},
 
 		{"400 context", llmtest.Reply(400, `{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`), llm.ErrContextLength, false, "8192"},

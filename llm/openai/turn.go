@@ -39,6 +39,7 @@ type turn struct {
 	reason  string            // the finish reason, "" until one was seen
 	refused bool
 	cut     bool // at one of stops
+	assumed bool // reason is
 	bytes   int  // of text and thinking, for an estimate
 
 	estimated bool // usage is, in parts
@@ -87,7 +88,7 @@ func (t *turn) events(call *rest.Call) error {
 		data, end := events.Next()
 		if string(data) == "[DONE]" {
 			if data, end = nil, io.EOF; t.reason == "" && t.bytes+t.calls.size > 0 {
-				t.reason = string(llm.FinishStop) // some servers say no more than this
+				t.reason, t.assumed = string(llm.FinishStop), true // some servers say no more than this
 			}
 		}
 		if len(data) > 0 {
@@ -255,12 +256,12 @@ func (t *turn) finish() error {
 		t.bytes += len(call.Name) + len(call.Arguments)
 	}
 	if t.emit(t.cost()) {
-		t.emit(llm.Finish{Reason: t.finishReason(len(calls)), Model: t.model, Cut: cut, State: t.state.state(t.own)})
+		t.emit(llm.Finish{Reason: t.finishReason(len(calls) + len(cut)), Model: t.model, Cut: cut, State: t.state.state(t.own)})
 	}
 	return nil
 }
 
-// completeCalls returns the calls of the turn, and those that its end has cut. There are servers that
+// completeCalls returns the calls of the turn, and those that must not be made. There are servers that
 // call although they were told not to, and a turn that ends with a stop sequence has none.
 func (t *turn) completeCalls() (calls, cut []llm.ToolCall, err error) {
 	if t.cut || t.req.ToolChoice == llm.ToolChoiceNone {
@@ -268,12 +269,15 @@ func (t *turn) completeCalls() (calls, cut []llm.ToolCall, err error) {
 	}
 	reason := finishReason(t.reason)
 	calls, cut, err = t.calls.complete(reason == llm.FinishLength || reason == llm.FinishContentFilter, rest.NewIDs(t.req))
-	if err != nil && t.spent() { // a server that calls it something else: the same again would be cut likewise
+	bad := err != nil || len(cut) > 0 && reason != llm.FinishLength && reason != llm.FinishContentFilter
+	switch {
+	case bad && t.spent(): // a server that calls it something else
 		t.reason = "length"
 		return t.completeCalls()
-	}
-	if err != nil {
+	case err != nil:
 		return nil, nil, t.origin.Retryable(llm.ErrBadCall, "%v", err)
+	case bad && t.assumed: // it may be the server that has lost the rest
+		return nil, nil, t.origin.Retryable(llm.ErrBadCall, "the call %q is cut, and the stream says no reason for its end", cut[0].Name)
 	}
 	return calls, cut, nil
 }

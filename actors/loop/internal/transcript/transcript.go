@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -169,9 +170,29 @@ func (t *Transcript) use(turn, i int, b *mcp.ToolUseContent) (use mcp.ToolUseCon
 		use.Input = json.RawMessage("{}")
 	}
 	if object = IsObject(use.Input); !object {
-		use.Input = append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip.Short(string(use.Input))), '}')
+		use.Input = unreadable(use.Input)
 	}
 	return use, object
+}
+
+// unreadable is what stands for arguments that are no object.
+func unreadable(raw []byte) json.RawMessage {
+	why := "it is not a JSON object"
+	var v jsonx.Value
+	if err := jsonx.Unmarshal(raw, &v); err != nil {
+		why = clip.Short(strings.TrimPrefix(err.Error(), "jsontext: "))
+	}
+	out := jsonx.AppendQuote([]byte(`{"unreadable":`), clip.Short(string(raw)))
+	return append(jsonx.AppendQuote(append(out, `,"error":`...), why), '}')
+}
+
+// Unreadable returns what is wrong with arguments that are no object, as they stand in a conversation; empty for others.
+func Unreadable(args json.RawMessage) string {
+	var a struct {
+		Error string `json:"error"`
+	}
+	_ = jsonx.Unmarshal(args, &a) // those of an earlier version say nothing of it
+	return a.Error
 }
 
 // newID takes the ID of a call into those of the conversation, and reports whether it is new.

@@ -33,7 +33,7 @@ func TestInOrder(t *testing.T) {
 		{"two IDs", mcp.Contents{call("a", `{}`), call("a", `{}`)}, false, true, mcp.Contents{call("a", `{}`), call("call-2-1-0", `{}`)}, nil},
 		{"no arguments", mcp.Contents{call("a", "")}, false, true, mcp.Contents{call("a", `{}`)}, nil},
 		{"arguments", mcp.Contents{call("a", "[1]"), call("b", "{"), call("c", "{}")}, false, true,
-			mcp.Contents{call("a", `{"unreadable":"[1]"}`), call("b", `{"unreadable":"{"}`), call("c", "{}")}, []string{"a", "b"}},
+			mcp.Contents{call("a", `{"unreadable":"[1]","error":"it is not a JSON object"}`), call("b", `{"unreadable":"{","error":"unexpected EOF after offset 1"}`), call("c", "{}")}, []string{"a", "b"}},
 	}
 	for _, tt := range tests {
 		before, _ := json.Marshal(tt.content)
