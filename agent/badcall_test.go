@@ -22,7 +22,7 @@ func TestBadCallsAreAnswered(t *testing.T) {
 		`{"n":`:         "unexpected EOF",
 		`[1]`:           "it is not a JSON object",
 		`{"n":1,"n":2}`: "duplicate",
-		`{"n":"\q"}`:   "invalid escape sequence",
+		`{"n":"\q"}`:    "invalid escape sequence",
 	} {
 		for _, api := range []string{"openai", "ollama"} {
 			t.Run(api+" "+bad, func(t *testing.T) {
