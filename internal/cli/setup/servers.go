@@ -117,8 +117,8 @@ func ServersOf(e *env.Env, f *ServerFlags) ([]mcpclient.Server, error) {
 		if files, err = defaultFiles(e); err != nil {
 			return nil, err
 		}
-		if f.configNamed, err = filesNamed(e, f); err != nil {
-			return nil, err
+		if f.Service { // other commands may do this several times at once
+			f.configNamed = e.ConfigPath != "" && settings.MCP.Files != nil
 		}
 		found = true
 	}

@@ -22,15 +22,6 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// filesNamed reports whether the command line of a service names the configuration that names the files of its servers.
-func filesNamed(e *env.Env, f *ServerFlags) (bool, error) {
-	if !f.Service || e.ConfigPath == "" {
-		return false, nil
-	}
-	s, err := e.Config()
-	return err == nil && s.MCP.Files != nil, err
-}
-
 // definedBefore is the kind of the records of what a service has started with.
 const definedBefore = "service-server"
 
