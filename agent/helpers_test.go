@@ -25,6 +25,13 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 // open opens a runtime that must close cleanly when the test ends.
 func open(t *testing.T, opts *agent.Options) *agent.Runtime {
 	t.Helper()
+	t.Cleanup(func() { time.Sleep(time.Second) }) // virtual: what is asleep in the bubble ends
+	return openNow(t, opts)
+}
+
+// openNow is open outside of a bubble, where nothing is left to sleep.
+func openNow(t *testing.T, opts *agent.Options) *agent.Runtime {
+	t.Helper()
 	rt, err := agent.Open(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +43,6 @@ func open(t *testing.T, opts *agent.Options) *agent.Runtime {
 		if n := rt.System().Census().Live(); n != 0 {
 			t.Errorf("actors left: %+v", rt.System().Census().Actors)
 		}
-		time.Sleep(time.Second) // virtual: what is asleep in the bubble ends
 	})
 	return rt
 }

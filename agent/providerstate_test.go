@@ -37,21 +37,6 @@ func refusing(t *testing.T, service llmtest.Service, turns ...llmtest.Turn) (llm
 	return openai.New("m", &openai.Options{Provider: string(service), BaseURL: srv.URL}), script
 }
 
-// openNow is open outside of a bubble, where nothing is left to sleep.
-func openNow(t *testing.T, opts *agent.Options) *agent.Runtime {
-	t.Helper()
-	rt, err := agent.Open(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := rt.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return rt
-}
-
 // twoCalls is a turn with two calls.
 func twoCalls(a, b string) llmtest.Turn {
 	return llmtest.Calls(call("double", `{"n":`+a+`}`), call("double", `{"n":`+b+`}`))

@@ -167,7 +167,7 @@ func (c dialing) mayStart(ctx context.Context) error {
 				return nil
 			}
 		}
-		if !again {
+		if !again && ctx.Err() == nil { // who leaves has refused nothing
 			c.log.Warn("a server is not started: its definition is not approved", "file", s.File, "consent", refused.Err, "approve", "troupe mcp approve "+shellwords.Join([]string{s.Name}))
 		}
 		return refused

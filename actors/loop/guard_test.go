@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -476,6 +477,50 @@ func TestGuardsHeedTheSchema(t *testing.T) {
 		out := b.finish(b.start(cfg))
 		if stop, ok := errors.AsType[*guard.Error](out.Err); !ok || !strings.Contains(stop.Reason, "n is not 1") || out.ToolCalls != 0 {
 			t.Errorf("outcome: %+v", out)
+		}
+	})
+}
+
+// attaching is a model whose provider attaches something to each answer and each call.
+type attaching struct{ *llmtest.Model }
+
+func (m attaching) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	attach := func(data string) []llm.ProviderState {
+		return []llm.ProviderState{{Provider: "p", Kind: "k", Data: json.RawMessage(data)}}
+	}
+	return func(yield func(llm.Event, error) bool) {
+		for ev, err := range m.Model.Stream(ctx, req) {
+			switch e := ev.(type) {
+			case llm.ToolCall:
+				e.State = attach(`"signature"`)
+				ev = e
+			case llm.Finish:
+				e.State = attach(`"the secret"`)
+				ev = e
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// What a provider has attached to a withheld answer may be its text in other words: only what belongs to its calls stays.
+func TestGuardWithholdsState(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		script := llmtest.Script(llmtest.Calls(llmtest.Say("the secret"), llmtest.Call("echo", `{}`)), llmtest.Say("fine"))
+		cfg := b.config(attaching{script}, tool("echo", echo))
+		cfg.Guards = []guard.Guard{{Name: "g", AfterModel: func(_ context.Context, g *guard.Reply) guard.Result {
+			if strings.Contains(g.Response.Text(), "secret") {
+				return guard.Refused("no secrets please")
+			}
+			return guard.Result{}
+		}}}
+		if out := b.finish(b.start(cfg)); out.Err != nil {
+			t.Fatalf("outcome: %+v", out)
+		}
+		if state := script.Requests()[1].Messages[1].State; len(state) != 1 || state[0].Call == "" || string(state[0].Data) != `"signature"` {
+			t.Errorf("state that was given back: got %+v", state)
 		}
 	})
 }

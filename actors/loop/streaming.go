@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -234,12 +235,13 @@ func validTurn(v *guard.Turn) error {
 	return v.Request.Validate()
 }
 
-// withhold takes out of a refused answer all but its calls.
+// withhold takes out of a refused answer all but its calls. What a provider has attached to the answer may be its reasoning.
 func withhold(resp *llm.Response) *llm.Response {
 	out := *resp
 	out.Thinking, out.Cut, out.Content = "", nil, mcp.Contents{mcp.Text("[withheld by a guard]")}
 	for _, call := range resp.Calls() {
 		out.Content = append(out.Content, call)
 	}
+	out.State = slices.DeleteFunc(slices.Clone(resp.State), func(s llm.ProviderState) bool { return s.Call == "" })
 	return &out
 }

@@ -101,8 +101,8 @@ type Client struct {
 	opts    Options
 	secrets []string                 // what no error shows
 	tools   atomic.Pointer[toolList] // the last
-	habits  habits
 	host    string
+	learned learned // of the server
 }
 
 var _ llm.Model = (*Client)(nil)
@@ -113,7 +113,7 @@ func New(model string, opts *Options) *Client {
 	u, _ := url.Parse(c.opts.BaseURL) // one that is not valid is an error of each turn
 	if u != nil {
 		c.host = u.Host
-		c.habits.knownHabits(u.Hostname())
+		c.learned.now = knownHabits(u.Hostname())
 	}
 	c.secrets = rest.Secrets(c.opts.APIKey, c.opts.Header, u)
 	return c
@@ -166,7 +166,6 @@ func (c *Client) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 // stream runs one turn. It returns nil also if emit has returned false, which ends it.
 func (c *Client) stream(ctx context.Context, req *llm.Request, emit func(llm.Event) bool) error {
 	t := newTurn(c.origin(req), req, emit)
-	t.own = c.own(t.origin.Model)
 	t.stops = rest.NewStops(c.stops(req)[1])
 	err := c.ask(ctx, t)
 	if errors.Is(err, errLeft) {
@@ -181,13 +180,14 @@ func (c *Client) ask(ctx context.Context, t *turn) error {
 	if err != nil {
 		return t.origin.Wrap(err)
 	}
+	t.back = c.echo(t.origin.Model)
 	call := rest.NewCall(ctx, t.origin, rest.Limits{
 		FirstByte: max(0, c.opts.FirstByteTimeout), Idle: max(0, c.opts.IdleTimeout),
 	})
 	defer call.Close()
 	resp, err := c.send(call, t, body)
 	var refused *llm.Error
-	if errors.As(err, &refused) && c.habits.learn(refused, t.req, c.echo(t.origin.Model)) {
+	if errors.As(err, &refused) && c.learned.add(t.back.after(refused, t.req), t.back.habits) {
 		call.Drain()
 		return c.ask(ctx, t)
 	}
@@ -285,7 +285,7 @@ func (d *doer) fill(req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := splice(head, d.turn.req, d.tools, d.client.echo(d.turn.origin.Model))
+	body, err := splice(head, d.turn.req, d.tools, d.turn.back)
 	if err != nil {
 		return d.turn.origin.Wrap(err)
 	}

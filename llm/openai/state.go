@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
@@ -130,43 +130,65 @@ func concat(a, b json.RawMessage) json.RawMessage {
 	return jsonx.AppendQuote(nil, x+y)
 }
 
-// habits are what a server is known to want or refuse, by its address or by what it has refused.
+// habits are what a server wants or refuses.
 type habits struct {
-	empty        atomic.Bool   // each message with calls has reasoning_content, empty if there was none
-	placeholders atomic.Bool   // the first call of each message has a signature, or the word for none
-	refused      atomic.Uint32 // kinds that are not sent, as bits in the order of messageKinds
+	empty        bool  // each message with calls has reasoning_content, empty if there was none
+	placeholders bool  // the first call of each message has a signature, or the word for none
+	refused      uint8 // kinds that are not sent, as bits in the order of messageKinds
 }
 
-// knownHabits sets those of servers that are known by their address.
-func (h *habits) knownHabits(host string) {
+// knownHabits are those of servers that are known by their address.
+func knownHabits(host string) habits {
 	of := func(domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
-	h.empty.Store(of("deepseek.com"))
-	h.placeholders.Store(of("googleapis.com"))
+	return habits{empty: of("deepseek.com"), placeholders: of("googleapis.com")}
 }
 
-// learn looks at what a server has refused, and reports whether the request is worth another attempt: it lacks what the server wants,
-// or has what it does not take. Each is learned once.
-func (h *habits) learn(err *llm.Error, req *llm.Request, sent echo) bool {
+// after returns the habits of a server that has refused a request: it lacks what the server wants, or has what it does not take. They
+// only ever grow, so that a server which is never content is asked a few times at most.
+func (e *echo) after(err *llm.Error, req *llm.Request) habits {
+	h := e.habits
 	if err.Status != http.StatusBadRequest && err.Status != http.StatusUnprocessableEntity {
-		return false
+		return h
 	}
 	text := strings.ToLower(err.Message)
 	switch {
 	case strings.Contains(text, "thought_signature"), strings.Contains(text, "thoughtsignature"), strings.Contains(text, "thought signature"):
-		return hasCalls(req) && h.placeholders.CompareAndSwap(false, true)
-	case strings.Contains(text, kindReasoningContent) && sent.lacksReasoning(req) && h.empty.CompareAndSwap(false, true):
-		return true
+		h.placeholders = h.placeholders || hasCalls(req)
+		return h
+	case strings.Contains(text, kindReasoningContent) && !h.empty && e.lacksReasoning(req):
+		h.empty = true
+		return h
 	}
 	for i, kind := range messageKinds {
-		if bit := uint32(1) << i; names(text, kind) && sent.has(req, kind) && h.refused.Load()&bit == 0 {
-			h.refused.Or(bit)
-			if kind == kindReasoningContent {
-				h.empty.Store(false)
-			}
-			return true
+		if bit := uint8(1) << i; names(text, kind) && h.refused&bit == 0 && e.has(req, kind) {
+			h.refused |= bit
+			break
 		}
 	}
-	return false
+	return h
+}
+
+// learned are the habits that requests of all goroutines have shown.
+type learned struct {
+	mu  sync.Mutex
+	now habits // guarded by mu
+}
+
+func (l *learned) get() habits {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
+}
+
+// add takes habits in, and reports whether a request that was sent by others is worth another attempt: another goroutine may
+// have learned the same meanwhile.
+func (l *learned) add(h, sent habits) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now.empty = l.now.empty || h.empty
+	l.now.placeholders = l.now.placeholders || h.placeholders
+	l.now.refused |= h.refused
+	return h != sent
 }
 
 // names reports whether a text has a word, and not as a part of a longer one.
@@ -196,18 +218,15 @@ func (c *Client) own(model string) llm.ProviderState {
 
 // echo writes the state of messages into a request.
 type echo struct {
-	own                 llm.ProviderState // without a kind and data
-	empty, placeholders bool
-	refused             uint32
+	own llm.ProviderState // without a kind and data
+	habits
 }
 
-func (c *Client) echo(model string) echo {
-	return echo{c.own(model), c.habits.empty.Load(), c.habits.placeholders.Load(), c.habits.refused.Load()}
-}
+func (c *Client) echo(model string) echo { return echo{c.own(model), c.learned.get()} }
 
 // dialect is that of messages in [llm.Encodings]: what else decides about how they are written.
 func (e *echo) dialect() string {
-	mode := []byte{'a' + byte(e.refused)}
+	mode := []byte{'a' + e.refused}
 	if e.empty {
 		mode = append(mode, '+')
 	}

@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/troupe-dev/troupe/llm"
@@ -19,13 +21,31 @@ import (
 // host is that of all servers here.
 const host = "server.test"
 
+// requests are the bodies that a server has got.
+type requests struct {
+	mu   sync.Mutex
+	list []string // guarded by mu
+}
+
+func (r *requests) add(body string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, body)
+}
+
+func (r *requests) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}
+
 // picky is a client of a server that refuses requests, or answers with a stream of these deltas.
-func picky(t *testing.T, refuse func(body string) string, deltas ...string) (client *openai.Client, sent *[]string) {
+func picky(t *testing.T, refuse func(body string) string, deltas ...string) (client *openai.Client, sent *requests) {
 	t.Helper()
-	sent = new([]string)
+	sent = new(requests)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		*sent = append(*sent, string(body))
+		sent.add(string(body))
 		if why := refuse(string(body)); why != "" {
 			w.WriteHeader(http.StatusBadRequest)
 			_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": why}})
@@ -85,10 +105,10 @@ func TestHabitsAreLearned(t *testing.T) {
 					t.Fatalf("got %+v, %v", resp, err)
 				}
 			}
-			if len(*sent) != 3 {
-				t.Fatalf("got %d requests, want one more than turns", len(*sent))
+			if len(sent.all()) != 3 {
+				t.Fatalf("got %d requests, want one more than turns", len(sent.all()))
 			}
-			for _, body := range (*sent)[1:] {
+			for _, body := range sent.all()[1:] {
 				if !strings.Contains(body, tt.want) || strings.Contains(body, tt.wantNot) {
 					t.Errorf("sent %s", body)
 				}
@@ -96,8 +116,34 @@ func TestHabitsAreLearned(t *testing.T) {
 		})
 	}
 	client, sent := picky(t, func(string) string { return "reasoning_content and thought_signature are wrong, whatever they are" })
-	if _, err := llm.Generate(t.Context(), client, called(mine("reasoning_content", `"x"`))); err == nil || len(*sent) > 4 {
-		t.Errorf("a server that is never content: got %v after %d requests", err, len(*sent))
+	if _, err := llm.Generate(t.Context(), client, called(mine("reasoning_content", `"x"`))); err == nil || len(sent.all()) > 4 {
+		t.Errorf("a server that is never content: got %v after %d requests", err, len(sent.all()))
+	}
+}
+
+// Requests that were under way when another one has shown what the server wants are made again too.
+func TestHabitsAreLearnedAtOnce(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	client, sent := picky(t, func(body string) string {
+		if strings.Contains(body, "skip_thought_signature_validator") {
+			return ""
+		}
+		both.Done()
+		both.Wait()
+		return "Function call is missing a thought_signature in functionCall parts."
+	}, `{"content":"ok"}`)
+	var turns sync.WaitGroup
+	for range 2 {
+		turns.Go(func() {
+			if resp, err := llm.Generate(t.Context(), client, called()); err != nil || resp.Text() != "ok" {
+				t.Errorf("got %+v, %v", resp, err)
+			}
+		})
+	}
+	turns.Wait()
+	if n := len(sent.all()); n != 4 {
+		t.Errorf("got %d requests, want each turn's twice", n)
 	}
 }
 
@@ -106,8 +152,8 @@ func TestStateOfOthers(t *testing.T) {
 	client, sent := picky(t, func(string) string { return "" }, `{"content":"ok"}`)
 	state := []llm.ProviderState{{Provider: "other", Model: "m", Server: host, Kind: "reasoning_content", Data: json.RawMessage(`"secret"`)}, {Provider: "openai", Model: "m", Server: "elsewhere", Kind: "reasoning", Data: json.RawMessage(`"secret"`)}, {Provider: "openai", Model: "n", Server: host, Kind: "reasoning_details", Data: json.RawMessage(`["secret"]`)},
 		{Provider: "openai", Model: "m", Server: host, Kind: "role", Data: json.RawMessage(`"secret"`)}, {Provider: "openai", Model: "m", Server: host, Kind: "extra_content", Call: "c9", Data: json.RawMessage(`"secret"`)}}
-	if _, err := llm.Generate(t.Context(), client, called(state...)); err != nil || strings.Contains((*sent)[0], "secret") {
-		t.Errorf("got %v, sent %s", err, *sent)
+	if _, err := llm.Generate(t.Context(), client, called(state...)); err != nil || strings.Contains(sent.all()[0], "secret") {
+		t.Errorf("got %v, sent %s", err, sent.all())
 	}
 	if _, err := llm.Generate(t.Context(), client, called(llm.ProviderState{Kind: "x", Data: json.RawMessage(`{`)})); err == nil {
 		t.Error("state that is no JSON: got no error")

@@ -32,11 +32,11 @@ type turn struct {
 	chunks  chunks
 	calls   calls
 	state   attached
-	own     llm.ProviderState // whose it is
-	usage   usage             // the last that was told
-	model   string            // as the server calls it, fit to be shown
-	named   string            // as the server calls it
-	reason  string            // the finish reason, "" until one was seen
+	back    echo   // how the request was sent; state of the answer is of the same own
+	usage   usage  // the last that was told
+	model   string // as the server calls it, fit to be shown
+	named   string // as the server calls it
+	reason  string // the finish reason, "" until one was seen
 	refused bool
 	cut     bool // at one of stops
 	assumed bool // reason is
@@ -244,7 +244,7 @@ func (t *turn) finish() error {
 	for _, call := range calls {
 		t.bytes += len(call.Name) + len(call.Arguments)
 		for i := range call.State {
-			own := t.own
+			own := t.back.own
 			own.Kind, own.Data = call.State[i].Kind, call.State[i].Data
 			call.State[i] = own
 		}
@@ -256,7 +256,7 @@ func (t *turn) finish() error {
 		t.bytes += len(call.Name) + len(call.Arguments)
 	}
 	if t.emit(t.cost()) {
-		t.emit(llm.Finish{Reason: t.finishReason(len(calls) + len(cut)), Model: t.model, Cut: cut, State: t.state.state(t.own)})
+		t.emit(llm.Finish{Reason: t.finishReason(len(calls) + len(cut)), Model: t.model, Cut: cut, State: t.state.state(t.back.own)})
 	}
 	return nil
 }

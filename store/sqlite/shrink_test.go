@@ -115,9 +115,7 @@ func TestShrinkGivesWay(t *testing.T) {
 		}
 		done <- err
 	}()
-	for s.Queued() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waitQueued(t, s, 1)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Shrink of a caller that leaves: got %v", err)

@@ -34,7 +34,9 @@ func (g *Given) Ask(ctx context.Context, hash string, ask func(again bool) error
 		return nil
 	}
 	if err := ask(hash != "" && g.refused == hash); err != nil {
-		g.refused = hash
+		if ctx.Err() == nil { // else the attempt is over, whatever the answer
+			g.refused = hash
+		}
 		return err
 	}
 	g.hash = hash
