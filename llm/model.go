@@ -92,9 +92,8 @@ type Request struct {
 	// Schema asks for an answer that is JSON of this schema. Servers heed it
 	// more or less: validate the answer.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// Thinking switches reasoning on or off where a model has it; nil leaves it to
-	// the model.
-	Thinking *bool `json:"thinking,omitempty"`
+	// Effort is how much the model thinks. Empty leaves it to the model.
+	Effort Effort `json:"effort,omitempty"`
 	// Prefer is advice to a router on the choice of a model. Nil is none;
 	// other models do not look at it.
 	Prefer *Preferences `json:"prefer,omitempty"`

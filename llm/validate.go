@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
@@ -15,7 +16,8 @@ import (
 //   - a tool_use is the assistant's, with an id that no other has, and the next
 //     message answers each of them by one tool_result, and nothing else;
 //   - a message with a tool_result holds only those;
-//   - tools have unique names, and schemas that are JSON objects.
+//   - tools have unique names, and schemas that are JSON objects;
+//   - the effort is one of [Efforts], or empty.
 //
 // Clients call it before they send anything.
 func (r *Request) Validate() error {
@@ -37,6 +39,9 @@ func (r *Request) Validate() error {
 	}
 	if len(r.Schema) > 0 && !isObject(r.Schema) {
 		return invalid("the answer's schema is not a JSON object")
+	}
+	if r.Effort != "" && !slices.Contains(Efforts, r.Effort) {
+		return invalid("the effort %.100q is none of %v", r.Effort, Efforts)
 	}
 	return r.validateMessages()
 }

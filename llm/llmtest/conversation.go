@@ -15,8 +15,9 @@ import (
 
 // conversation turns the messages of a request back into ours.
 type conversation struct {
-	system   string
-	messages []llm.Message
+	system    string
+	messages  []llm.Message
+	reasoning []jsonx.Value // of the Responses API, before it is known to what it led
 }
 
 func at(i int, err error) error { return fmt.Errorf("messages[%d]: %w", i, err) }
@@ -94,23 +95,20 @@ func openAIContent(raw jsonx.Value) (mcp.Contents, error) {
 		return mcp.Contents{mcp.Text(text)}, nil
 	}
 	var parts []struct {
-		Type     string `json:"type"`
-		Text     string `json:"text"`
-		ImageURL *struct {
-			URL    string `json:"url"`
-			Detail string `json:"detail"`
-		} `json:"image_url"`
+		Type     string      `json:"type"`
+		Text     string      `json:"text"`
+		ImageURL jsonx.Value `json:"image_url"`
 	}
 	if err := jsonx.UnmarshalKnown(raw, &parts); err != nil {
 		return nil, err
 	}
 	var content mcp.Contents
 	for _, p := range parts {
-		switch {
-		case p.Type == "text":
+		switch p.Type {
+		case "text", "input_text":
 			content = append(content, mcp.Text(p.Text))
-		case p.Type == "image_url" && p.ImageURL != nil:
-			image, err := dataURL(p.ImageURL.URL)
+		case "image_url", "input_image":
+			image, err := dataURL(p.Type, p.ImageURL)
 			if err != nil {
 				return nil, err
 			}
@@ -122,7 +120,22 @@ func openAIContent(raw jsonx.Value) (mcp.Contents, error) {
 	return content, nil
 }
 
-func dataURL(url string) (*mcp.ImageContent, error) {
+// dataURL reads the image of a part: chat completions have its URL in an object.
+func dataURL(part string, raw jsonx.Value) (*mcp.ImageContent, error) {
+	var object struct {
+		URL    string `json:"url"`
+		Detail string `json:"detail"`
+	}
+	url, err := "", error(nil)
+	if part == "input_image" {
+		err = jsonx.Unmarshal(raw, &url)
+	} else {
+		err = jsonx.UnmarshalKnown(raw, &object)
+		url = object.URL
+	}
+	if err != nil {
+		return nil, fmt.Errorf("invalid image input: %w", err)
+	}
 	mime, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
 	if !ok {
 		return nil, errors.New("image URLs are not currently supported, please use base64 encoded data instead")

@@ -171,7 +171,15 @@ func (ollama) decode(body []byte) (*chatRequest, error) {
 	if err := options(&out.Request, in.Options); err != nil {
 		return nil, err
 	}
-	_ = jsonx.Unmarshal(in.Think, &out.Thinking) // a level stays unset
+	switch string(in.Think) {
+	case "", "null", "true":
+	case "false":
+		out.Effort = llm.EffortNone
+	default:
+		if err := jsonx.Unmarshal(in.Think, &out.Effort); err != nil {
+			return nil, err
+		}
+	}
 	var conv conversation
 	for i, m := range in.Messages {
 		if err := conv.ollama(m); err != nil {

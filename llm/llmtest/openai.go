@@ -264,6 +264,9 @@ type openAIRequest struct {
 	ServiceTier       string      `json:"service_tier"`
 	Store             *bool       `json:"store"`
 	Verbosity         string      `json:"verbosity"`
+	Thinking          *struct {   // DeepSeek's
+		Type string `json:"type"`
+	} `json:"thinking"`
 }
 
 type responseFormat struct {
@@ -316,7 +319,10 @@ func (openAI) decode(body []byte) (*chatRequest, error) {
 	}
 	out := &chatRequest{stream: in.Stream, includeUsage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage}
 	out.Model, out.Metadata, out.Temperature = in.Model, in.Metadata, in.Temperature
-	out.MaxTokens = max(in.MaxTokens, in.MaxCompletionTokens)
+	out.MaxTokens, out.Effort = max(in.MaxTokens, in.MaxCompletionTokens), llm.Effort(in.ReasoningEffort)
+	if in.Thinking != nil && in.Thinking.Type == "disabled" {
+		out.Effort = llm.EffortNone
+	}
 	for _, t := range in.Tools {
 		out.Tools = append(out.Tools, llm.Tool{
 			Name: t.Function.Name, Description: t.Function.Description, InputSchema: []byte(t.Function.Parameters),

@@ -20,7 +20,7 @@ const maxBody = 32 << 20
 
 // Server plays a script over HTTP. It answers
 //
-//   - OpenAI's /v1/chat/completions and /v1/models, and the former in Azure's place, and
+//   - OpenAI's /v1/chat/completions, /v1/responses and /v1/models, and the first two in the places of Azure's older API, and
 //   - Ollama's /api/chat, /api/show, /api/tags, /api/pull, /api/ps and /api/version.
 //
 // Requests are decoded strictly: a field that the API does not have, a message it would
@@ -69,7 +69,9 @@ type Recorded struct {
 func NewServer(turns ...Turn) *Server {
 	s := &Server{script: &script{turns: turns}, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat(openAI{}))
-	s.mux.HandleFunc("POST "+azurePath+"{deployment}/chat/completions", s.azure)
+	s.mux.HandleFunc("POST /v1/responses", s.chat(responses{}))
+	s.mux.HandleFunc("POST "+azurePath+"deployments/{deployment}/chat/completions", s.azure(openAI{}))
+	s.mux.HandleFunc("POST "+azurePath+"responses", s.azure(responses{}))
 	s.mux.HandleFunc("GET /v1/models", s.listOpenAI)
 	s.mux.HandleFunc("POST /api/chat", s.chat(ollama{}))
 	s.mux.HandleFunc("POST /api/show", s.show)
@@ -140,22 +142,23 @@ func (s *Server) knows(r *http.Request) bool {
 	return r.Header.Get("Authorization") == "Bearer "+s.Key
 }
 
-// azurePath is where Azure's older API has its deployments.
-const azurePath = "/openai/deployments/"
+// azurePath is where Azure's older API is.
+const azurePath = "/openai/"
 
-// azure answers chats as Azure's older API does: the model is in the path, and the version
-// of the API in the query.
-func (s *Server) azure(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("api-version") == "" {
-		s.record(r, nil, nil)
-		s.fail("%s: there is no api-version", r.URL.Path)
-		http.Error(w, `{"error":{"code":"404","message":"Resource not found"}}`, http.StatusNotFound)
-		return
+// azure answers as Azure's older API does: the version of the API is in the query.
+func (s *Server) azure(d dialect) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("api-version") == "" {
+			s.record(r, nil, nil)
+			s.fail("%s: there is no api-version", r.URL.Path)
+			http.Error(w, `{"error":{"code":"404","message":"Resource not found"}}`, http.StatusNotFound)
+			return
+		}
+		s.chat(d)(w, r)
 	}
-	s.chat(openAI{})(w, r)
 }
 
-// dialect is one of the two APIs.
+// dialect is one of the APIs.
 type dialect interface {
 	// decode reads the body of a chat, strictly. It says whether the answer is a stream.
 	decode(body []byte) (*chatRequest, error)
@@ -175,7 +178,8 @@ type dialect interface {
 type chatRequest struct {
 	llm.Request
 	stream       bool
-	includeUsage bool
+	includeUsage bool // of chat completions
+	encrypted    bool // of the Responses API: reasoning is wanted encrypted
 }
 
 // playing is a turn being sent.
@@ -221,7 +225,7 @@ func (s *Server) chat(d dialect) http.HandlerFunc {
 			s.refuse(w, d, http.StatusNotFound, "model_not_found", fmt.Errorf("model '%s' not found", req.Model))
 			return
 		}
-		if err := s.wants(&req.Request); err != nil {
+		if err := s.wants(d, &req.Request); err != nil {
 			s.refuse(w, d, http.StatusBadRequest, "invalid_request_error", err)
 			return
 		}
@@ -234,7 +238,7 @@ func (s *Server) chat(d dialect) http.HandlerFunc {
 			return
 		}
 		p := &playing{req: req, turn: turn.resolve(r.Context(), &req.Request), number: number}
-		s.attach(p)
+		s.attach(d, p)
 		play(w, r, d, p)
 	}
 }

@@ -105,15 +105,26 @@ func (c *Client) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 
 // turn runs an ordinary turn.
 func (c *Client) turn(ctx context.Context, req *llm.Request, emit func(llm.Event) bool) error {
-	body, err := c.request(ctx, req)
-	if err != nil {
-		return c.origin(req).Wrap(err)
-	}
 	t := newTurn(c.origin(req), req, emit)
-	if err := c.chat(ctx, body, t); err != nil {
+	if err := c.ask(ctx, req, t); err != nil {
 		return err
 	}
 	return t.finish()
+}
+
+// ask makes the request of a turn and gives its answer to t. It asks again for less where the model does not think as it is told to.
+func (c *Client) ask(ctx context.Context, req *llm.Request, t *turn) error {
+	for {
+		body, err := c.request(ctx, req)
+		if err != nil {
+			return t.origin.Wrap(err)
+		}
+		err = c.chat(ctx, body, t)
+		var refused *llm.Error
+		if !errors.As(err, &refused) || !c.server.thinks.learn(body.Model, refused, body.Think) {
+			return err
+		}
+	}
 }
 
 // request makes the body of a turn.

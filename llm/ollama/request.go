@@ -57,7 +57,7 @@ func (s *Server) request(model string, req *llm.Request) (*chatRequest, error) {
 		Stream:  &stream,
 		Format:  req.Schema,
 		Options: s.options(req),
-		Think:   think(req),
+		Think:   think(req, s.thinks.get(cmp.Or(req.Model, model))),
 	}}
 	if s.opts.KeepAlive != 0 {
 		body.KeepAlive = &api.Duration{Duration: s.opts.KeepAlive}
@@ -147,19 +147,6 @@ func (s *Server) options(req *llm.Request) map[string]any {
 		options["num_ctx"] = s.opts.ContextLength
 	}
 	return options
-}
-
-// think maps the wish about thinking. A schema switches it off unless it was asked for:
-// Ollama applies the grammar only once a model that can think has done so, and a model
-// that then does not think would answer in free text.
-func think(req *llm.Request) *api.ThinkValue {
-	switch {
-	case req.Thinking != nil:
-		return &api.ThinkValue{Value: *req.Thinking}
-	case len(req.Schema) > 0:
-		return &api.ThinkValue{Value: false}
-	}
-	return nil
 }
 
 // appendMessage appends what a message of the conversation is for the API.

@@ -103,7 +103,7 @@ func TestArgumentsKeepOrderAndDigits(t *testing.T) {
 
 // TestParameters holds everything in a body but its messages.
 func TestParameters(t *testing.T) {
-	zero, on, off := 0.0, true, false
+	zero := 0.0
 	tests := []struct {
 		name string
 		opts ollama.Options
@@ -118,9 +118,11 @@ func TestParameters(t *testing.T) {
 		{"for ever", ollama.Options{KeepAlive: -1}, llm.Request{}, `{"model":"m","stream":true,"keep_alive":-1,"options":{}}`},
 		{"a schema switches thinking off", ollama.Options{}, llm.Request{Schema: json.RawMessage(`{"type":"object"}`)},
 			`{"model":"m","stream":true,"think":false,"format":{"type":"object"},"options":{}}`},
-		{"a schema with thinking", ollama.Options{}, llm.Request{Schema: json.RawMessage(`{"type":"object"}`), Thinking: &on},
-			`{"model":"m","stream":true,"think":true,"format":{"type":"object"},"options":{}}`},
-		{"no thinking", ollama.Options{}, llm.Request{Thinking: &off}, `{"model":"m","stream":true,"think":false,"options":{}}`},
+		{"a schema with thinking", ollama.Options{}, llm.Request{Schema: json.RawMessage(`{"type":"object"}`), Effort: llm.EffortHigh},
+			`{"model":"m","stream":true,"think":"high","format":{"type":"object"},"options":{}}`},
+		{"less than there is", ollama.Options{}, llm.Request{Effort: llm.EffortMinimal}, `{"model":"m","stream":true,"think":"low","options":{}}`},
+		{"more than there is", ollama.Options{}, llm.Request{Effort: llm.EffortMax}, `{"model":"m","stream":true,"think":"high","options":{}}`},
+		{"no thinking", ollama.Options{}, llm.Request{Effort: llm.EffortNone}, `{"model":"m","stream":true,"think":false,"options":{}}`},
 		{"tools", ollama.Options{}, llm.Request{Tools: []llm.Tool{{Name: "f", Description: "does"}}},
 			`{"model":"m","stream":true,"options":{},"tools":[{"type":"function","function":{"name":"f","description":"does",
 			  "parameters":{"type":"object","properties":{}}}}]}`},
@@ -176,7 +178,7 @@ func TestRequired(t *testing.T) {
 		want := decoded(t, `{"anyOf":[
 		  {"type":"object","properties":{"name":{"const":"weather"},"arguments":{"type":"object","properties":{"city":{"type":"string"}}}},"required":["name","arguments"]},
 		  {"type":"object","properties":{"name":{"const":"clock"},"arguments":{"type":"object"}},"required":["name","arguments"]}]}`)
-		if len(forced.Tools) > 0 || forced.Thinking == nil || *forced.Thinking || !reflect.DeepEqual(decoded(t, string(forced.Schema)), want) {
+		if len(forced.Tools) > 0 || forced.Effort != llm.EffortNone || !reflect.DeepEqual(decoded(t, string(forced.Schema)), want) {
 			t.Errorf("the second request is %+v with the schema %s", forced, forced.Schema)
 		}
 	})

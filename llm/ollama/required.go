@@ -16,12 +16,8 @@ import (
 func (c *Client) required(ctx context.Context, req *llm.Request, emit func(llm.Event) bool) error {
 	told := *req
 	told.System = strings.TrimSpace(req.System + "\n\nYou must call one of the tools.")
-	body, err := c.request(ctx, &told)
-	if err != nil {
-		return c.origin(req).Wrap(err)
-	}
 	t := newTurn(c.origin(req), &told, emit)
-	if err := c.chat(ctx, body, t); err != nil {
+	if err := c.ask(ctx, &told, t); err != nil {
 		return err
 	}
 	if t.calls+len(t.bad) == 0 {
@@ -41,10 +37,6 @@ func (c *Client) force(ctx context.Context, req *llm.Request, t *turn) error {
 	case forced == nil:
 		return nil
 	}
-	body, err := c.request(ctx, forced)
-	if err != nil {
-		return t.origin.Wrap(err)
-	}
 	var text strings.Builder
 	f := newTurn(t.origin, forced, func(ev llm.Event) bool {
 		if delta, ok := ev.(llm.TextDelta); ok {
@@ -52,7 +44,7 @@ func (c *Client) force(ctx context.Context, req *llm.Request, t *turn) error {
 		}
 		return text.Len() < rest.MaxForced
 	})
-	err = c.chat(ctx, body, f)
+	err = c.ask(ctx, forced, f)
 	switch {
 	case errors.Is(err, errLeft): // it was not the reader who left, but we
 		return t.origin.New(llm.ErrTooLarge, "a call of more than %d bytes", rest.MaxForced)

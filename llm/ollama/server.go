@@ -29,6 +29,7 @@ type Server struct {
 	url     *url.URL
 	err     error    // why url is nil
 	secrets []string // what no error shows
+	thinks  thinks
 }
 
 // NewServer returns the server of opts. It sends nothing yet.

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -23,7 +22,7 @@ type pending struct {
 	id    string
 	name  string
 	args  []byte
-	extra json.RawMessage // nil for none
+	state []llm.ProviderState // without their owner
 }
 
 // add takes a fragment. Its size bound is [rest.MaxDocument] for all calls together.
@@ -55,7 +54,7 @@ func (c *calls) add(d callDelta) error {
 		if c.size += len(d.Extra); c.size > rest.MaxDocument {
 			return fmt.Errorf("%w: calls of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
 		}
-		p.extra = d.Extra
+		p.state = []llm.ProviderState{{Kind: kindExtra, Data: d.Extra}}
 	}
 	p.args = append(p.args, d.Function.Arguments...)
 	return nil
@@ -96,11 +95,7 @@ func (c *calls) complete(cut bool, ids rest.IDs) (whole, parts []llm.ToolCall, e
 		case err != nil || cut && (p.name == "" || i == len(c.list)-1):
 			parts = append(parts, llm.ToolCall{Index: i, ID: ids.Unique(p.id), Name: p.name, Arguments: p.args})
 		default:
-			call := llm.ToolCall{Index: len(whole), ID: ids.Unique(p.id), Name: p.name, Arguments: args}
-			if len(p.extra) > 0 {
-				call.State = []llm.ProviderState{{Kind: kindExtra, Data: p.extra}}
-			}
-			whole = append(whole, call)
+			whole = append(whole, llm.ToolCall{Index: len(whole), ID: ids.Unique(p.id), Name: p.name, Arguments: args, State: p.state})
 		}
 	}
 	return whole, parts, nil

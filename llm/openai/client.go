@@ -26,6 +26,18 @@ const provider = "openai"
 
 const defaultBaseURL = "https://api.openai.com/v1"
 
+// API is one of the two by which servers hold a conversation.
+type API string
+
+// The APIs.
+const (
+	// APIAuto is that which the model takes: for OpenAI's models from gpt-5.4 on the Responses API at OpenAI itself and at
+	// Azure's newer API, chat completions for all others, and the other one as soon as a server refuses and says so.
+	APIAuto      API = "auto"
+	APIChat      API = "chat"      // chat completions
+	APIResponses API = "responses" // the Responses API. Nothing is stored at the server
+)
+
 // Options changes how a client works; nil is the same as the zero value.
 type Options struct {
 	// Provider is the first half of a model's name and of errors. Empty means "openai".
@@ -38,6 +50,8 @@ type Options struct {
 	Organization, Project string
 	// Header is sent with every request, beside what the API itself has. Nil sends nothing.
 	Header http.Header
+	// API is how the server is spoken to. Empty means [APIAuto].
+	API API
 	// APIVersion makes it speak as Azure's older API does: BaseURL is then the resource,
 	// as in "https://NAME.openai.azure.com", models are its deployments, and the key goes
 	// in the header api-key. Empty means the API that all others have, Azure's newer one
@@ -56,8 +70,8 @@ type Options struct {
 	// max_completion_tokens. Empty means the second for OpenAI itself and for its
 	// reasoning models, the first for all others, many of which ignore the second.
 	MaxTokensField string
-	// ReasoningEffort is sent as it is, unless the request switches thinking off. Empty
-	// leaves it to the server.
+	// ReasoningEffort is sent as it is for requests that leave the effort to the model: for words that only this server
+	// has. Empty leaves it to the server.
 	ReasoningEffort string
 	// OmitStreamOptions leaves out the request for token counts, for servers that
 	// refuse it. Usage is then estimated.
@@ -77,6 +91,7 @@ func (o *Options) withDefaults() Options {
 	d := *cmp.Or(o, new(Options))
 	d.Provider = cmp.Or(d.Provider, provider)
 	d.BaseURL = cmp.Or(d.BaseURL, defaultBaseURL)
+	d.API = cmp.Or(d.API, APIAuto)
 	if d.APIVersion == "" {
 		d.BaseURL = withVersion(d.BaseURL)
 	}
@@ -101,8 +116,8 @@ type Client struct {
 	opts    Options
 	secrets []string                 // what no error shows
 	tools   atomic.Pointer[toolList] // the last
-	host    string
-	learned learned // of the server
+	address *url.URL                 // the server; an empty one if the base URL is not valid
+	learned learned
 }
 
 var _ llm.Model = (*Client)(nil)
@@ -110,11 +125,11 @@ var _ llm.Model = (*Client)(nil)
 // New returns a client of the model. It sends nothing yet.
 func New(model string, opts *Options) *Client {
 	c := &Client{model: model, opts: opts.withDefaults()}
-	u, _ := url.Parse(c.opts.BaseURL) // one that is not valid is an error of each turn
-	if u != nil {
-		c.host = u.Host
-		c.learned.now = knownHabits(u.Hostname())
+	u, err := url.Parse(c.opts.BaseURL)
+	if err != nil { // an error of each turn
+		u = new(url.URL)
 	}
+	c.address, c.learned.known = u, knownHabits(u.Hostname())
 	c.secrets = rest.Secrets(c.opts.APIKey, c.opts.Header, u)
 	return c
 }
@@ -174,20 +189,24 @@ func (c *Client) stream(ctx context.Context, req *llm.Request, emit func(llm.Eve
 	return err
 }
 
+// maxAttempts bounds the requests for one turn: a server may refuse one thing after the other.
+const maxAttempts = 8
+
 // ask makes the request of a turn and passes its answer on.
 func (c *Client) ask(ctx context.Context, t *turn) error {
-	body, err := c.request(t.req)
+	t.attempts++
+	t.how = c.attempt(t.req)
+	send, err := c.request(t.req, &t.how)
 	if err != nil {
 		return t.origin.Wrap(err)
 	}
-	t.back = c.echo(t.origin.Model)
 	call := rest.NewCall(ctx, t.origin, rest.Limits{
 		FirstByte: max(0, c.opts.FirstByteTimeout), Idle: max(0, c.opts.IdleTimeout),
 	})
 	defer call.Close()
-	resp, err := c.send(call, t, body)
+	resp, err := c.send(call, t, send)
 	var refused *llm.Error
-	if errors.As(err, &refused) && c.learned.add(t.back.after(refused, t.req), t.back.habits) {
+	if errors.As(err, &refused) && t.attempts < maxAttempts && c.learned.add(t.origin.Model, t.how.after(refused, t.req), t.how.habits) {
 		call.Drain()
 		return c.ask(ctx, t)
 	}
@@ -212,44 +231,52 @@ func (c *Client) ask(ctx context.Context, t *turn) error {
 	return nil
 }
 
+// attempt says how a request is to be sent, by what is known of the model.
+func (c *Client) attempt(req *llm.Request) attempt {
+	model := cmp.Or(req.Model, c.model)
+	a := attempt{api: c.opts.API, auto: c.opts.API == APIAuto}
+	a.own, a.habits = c.own(model), c.learned.get(model)
+	if a.auto {
+		a.api = APIChat
+		if a.responses || !a.chat && c.hasResponses() && generationOf(model).wantsResponses() {
+			a.api = APIResponses
+		}
+	}
+	return a
+}
+
+// hasResponses reports whether the server is one that is known to have the Responses API: OpenAI's own, or Azure's newer one.
+func (c *Client) hasResponses() bool {
+	host := c.address.Hostname()
+	return c.isOpenAI() || c.opts.APIVersion == "" && (strings.HasSuffix(host, ".azure.com") || strings.HasSuffix(host, ".azure.us"))
+}
+
 func (c *Client) origin(req *llm.Request) rest.Origin {
 	return rest.Origin{Provider: c.opts.Provider, Model: cmp.Or(req.Model, c.model), Secrets: c.secrets}
 }
 
 // send lets go-openai build and send the request, and takes the answer before it
 // reads any of it.
-func (c *Client) send(call *rest.Call, t *turn, body openai.ChatCompletionRequest) (*http.Response, error) {
+func (c *Client) send(call *rest.Call, t *turn, request sender) (*http.Response, error) {
 	doer := &doer{call: call, client: c, turn: t}
-	if len(body.Tools) > 0 {
-		doer.tools = c.encodedTools(t.req.Tools)
-	}
 	config := openai.DefaultConfig(c.opts.APIKey)
 	if c.opts.APIVersion != "" {
 		config = openai.DefaultAzureConfig(c.opts.APIKey, c.opts.BaseURL)
-		config.APIVersion, config.AzureModelMapperFunc = c.opts.APIVersion, url.PathEscape
+		config.APIVersion = c.opts.APIVersion
+		config.AzureModelMapperFunc = func(string) string { return url.PathEscape(t.origin.Model) }
 	}
 	config.BaseURL, config.OrgID, config.HTTPClient = c.opts.BaseURL, c.opts.Organization, doer
-	_, err := openai.NewClientWithConfig(config).CreateChatCompletionStream(call.Context(), body)
+	err := request(call.Context(), openai.NewClientWithConfig(config))
+	var bad *url.Error
 	switch {
 	case doer.err != nil:
 		return nil, doer.err
-	case !errors.Is(err, errTaken): // refused before it was sent: parameters that the model does not take
-		return nil, c.refused(body.Model, err)
-	}
-	return doer.resp, nil
-}
-
-// refused is the error for a request that go-openai would not send.
-func (c *Client) refused(model string, err error) error {
-	origin := rest.Origin{Provider: c.opts.Provider, Model: model, Secrets: c.secrets}
-	var bad *url.Error
-	switch {
-	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
-		return origin.New(llm.ErrUnsupported, "this model takes tools here only with thinking switched off")
+	case errors.Is(err, errTaken):
+		return doer.resp, nil
 	case errors.As(err, &bad): // its text holds the URL, which may hold credentials
-		return origin.New(llm.ErrInvalidRequest, "the base URL is not valid")
+		return nil, t.origin.New(llm.ErrInvalidRequest, "the base URL is not valid")
 	}
-	return origin.New(llm.ErrUnsupported, "%v", err)
+	return nil, t.origin.New(llm.ErrInvalidRequest, "%v", err)
 }
 
 // errTaken tells go-openai that there is no answer for it: its reader of streams is not
@@ -262,7 +289,6 @@ type doer struct {
 	call   *rest.Call
 	client *Client
 	turn   *turn
-	tools  []byte // encoded
 
 	resp *http.Response
 	err  error
@@ -285,7 +311,7 @@ func (d *doer) fill(req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := splice(head, d.turn.req, d.tools, d.turn.back)
+	body, err := d.client.splice(head, d.turn.req, &d.turn.how)
 	if err != nil {
 		return d.turn.origin.Wrap(err)
 	}

@@ -1,18 +1,21 @@
-// Package openai is a [llm.Model] of any server that speaks OpenAI's chat completions:
-// OpenAI itself, OpenRouter, vLLM, llama.cpp, LM Studio, Ollama's /v1 and many more.
+// Package openai is a [llm.Model] of any server that speaks OpenAI's APIs, chat completions or the Responses API:
+// OpenAI itself, Azure, OpenRouter, vLLM, llama.cpp, LM Studio, Ollama's /v1 and many more.
 //
 //	m := openai.New("gpt-5-mini", &openai.Options{APIKey: key})
 //	local := openai.New("qwen3", &openai.Options{BaseURL: "http://127.0.0.1:8080"})
 //
-// Requests are checked, built and sent by go-openai, but for messages and tools, which are
+// Requests are built and sent by go-openai, but for the model's name, messages and tools, which are
 // encoded here. Answers are read here, since its reader takes a stream that was cut for one
 // that has ended, loses errors inside a stream and gives up on long runs of keep-alive
 // comments. A turn has completed when a finish reason was seen, not when the stream ends.
 //
-// What servers attach to their answers goes back to them: reasoning_content, reasoning, reasoning_details and extra_content,
-// of the client's own model only. For an answer that has none of it, as of another model, a server gets what it documents for
-// that where it is known to want it, by its address or because it has refused a request without; a field that a server
-// refuses is not sent to it again.
+// What servers attach to their answers goes back to them: reasoning_content, reasoning, reasoning_details, extra_content, and the
+// reasoning items of a response, encrypted, as nothing is stored there; of the client's own model only. For an answer that has none of
+// it, as of another model, a server gets what it documents for that.
+//
+// What a model takes is known by its server's address, by its generation if it is called gpt-MAJOR.MINOR, and from what its
+// server has refused: the API that it has its tools by, the efforts, a temperature, the limit of the output, fields of
+// state. A refused request is made again without, and for that model no other one is made with it.
 //
 // What servers lack is made up for here: stop sequences beyond the four that OpenAI takes
 // cut the text on its way, a required tool call that does not come is asked for once more

@@ -38,20 +38,15 @@ func TestEncoding(t *testing.T) {
 		for _, history := range [][]llm.Message{messages, messages[:4], messages[3:], messages} { // it may be cut
 			req := &llm.Request{System: odd, Messages: history, Tools: tools, Schema: schema, Stop: []string{odd},
 				MaxTokens: 7, Temperature: &half, Metadata: map[string]string{"k": `"tools":[{"type":""}]`}}
-			body, err := c.request(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			how := c.attempt(req)
+			body := c.chatRequest(req, &how)
 			body.Stream = true
 			head, err := json.Marshal(body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var encoded []byte
-			if len(tools) > 0 {
-				encoded = c.encodedTools(tools)
-			}
-			got := spliced(t, head, req, encoded)
+			got := spliced(t, c, head, req, &how)
+			body.Model = odd
 			var whole openai.ChatCompletionRequest
 			if err := json.Unmarshal(got, &whole); err != nil {
 				t.Fatalf("%v in %s", err, got)
@@ -70,15 +65,15 @@ func TestEncoding(t *testing.T) {
 		}
 	}
 	g.InputSchema[2] = 'T' // the caller's memory
-	if got := string(c.encodedTools([]llm.Tool{g, f})); got == string(c.encodedTools([]llm.Tool{f})) || !json.Valid([]byte(got)) {
+	if got := string(c.encodedTools([]llm.Tool{g, f}, APIChat)); got == string(c.encodedTools([]llm.Tool{f}, APIChat)) || !json.Valid([]byte(got)) {
 		t.Errorf("tools: got %s", got)
 	}
 }
 
 // spliced returns the body of a request as net/http reads it.
-func spliced(t *testing.T, head []byte, req *llm.Request, tools []byte) []byte {
+func spliced(t *testing.T, c *Client, head []byte, req *llm.Request, how *attempt) []byte {
 	t.Helper()
-	body, err := splice(head, req, tools, echo{})
+	body, err := c.splice(head, req, how)
 	if err != nil {
 		t.Fatal(err)
 	}

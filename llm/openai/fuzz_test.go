@@ -26,32 +26,54 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(seed), "application/json")
 	}
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
-		c := openai.New("m", &openai.Options{HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}},
-				Body: io.NopCloser(bytes.NewReader(body)), Request: r,
-			}, nil
-		})}})
-		ended := false
-		for ev, err := range c.Stream(t.Context(), hello()) {
-			if ended {
-				t.Fatalf("%v and error %v behind the end", ev, err)
-			}
-			switch ev := ev.(type) {
-			case llm.Finish:
-				ended = true
-			case llm.ToolCall:
-				var object map[string]jsonx.Value
-				if ev.ID == "" || ev.Name == "" || jsonx.Unmarshal(ev.Arguments, &object) != nil {
-					t.Fatalf("call %+v is not whole", ev)
-				}
-			}
-			ended = ended || err != nil
-		}
-		if !ended {
-			t.Fatal("the stream has no end")
-		}
+		checkEnd(t, body, contentType, openai.APIChat)
 	})
+}
+
+// FuzzResponse holds the same of the Responses API.
+func FuzzResponse(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"1","name":"f","arguments":""}}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{"}`,
+		`{"type":"response.output_item.done","output_index":"1","item":{"type":"reasoning","encrypted_content":"x","summary":[{"text":"a"}],"content":null}}`, `{"type":"response.output_text.delta","output_index":-1,"delta":"a"}`,
+		`{"type":"response.completed","response":{"status":"completed","output":[null,{},{"type":"message","content":[{"refusal":"no"}]}],"usage":{"input_tokens":1e99}}}`,
+		`{"type":"response.failed","response":{"error":7}}`, `{"type":"error","message":[]}`, `{"output":[{"type":"function_call"}],"status":"incomplete","incomplete_details":[]}`, `{"type":"response.completed"}`, "null",
+	} {
+		f.Add([]byte("data: "+seed+"\n\n"), "text/event-stream")
+		f.Add([]byte(seed), "application/json")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
+		checkEnd(t, body, contentType, openai.APIResponses)
+	})
+}
+
+// checkEnd holds that an answer is a whole turn or an error, once.
+func checkEnd(t *testing.T, body []byte, contentType string, api openai.API) {
+	t.Helper()
+	c := openai.New("m", &openai.Options{API: api, HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}},
+			Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+		}, nil
+	})}})
+	ended := false
+	for ev, err := range c.Stream(t.Context(), hello()) {
+		if ended {
+			t.Fatalf("%v and error %v behind the end", ev, err)
+		}
+		switch ev := ev.(type) {
+		case llm.Finish:
+			ended = true
+		case llm.ToolCall:
+			var object map[string]jsonx.Value
+			if ev.ID == "" || ev.Name == "" || jsonx.Unmarshal(ev.Arguments, &object) != nil {
+				t.Fatalf("call %+v is not whole", ev)
+			}
+		}
+		ended = ended || err != nil
+	}
+	if !ended {
+		t.Fatal("the stream has no end")
+	}
 }
 
 // FuzzHistory holds that a request is the same whether parts of it are kept from those before or
@@ -66,7 +88,7 @@ func FuzzHistory(f *testing.F) {
 		})}
 		clients := []*openai.Client{
 			openai.New("m", &openai.Options{HTTPClient: transport}),
-			openai.New("gpt-6", &openai.Options{HTTPClient: transport, StrictTools: true, OneCall: true, MetadataKeys: []string{"k"}}),
+			openai.New("gpt-6", &openai.Options{HTTPClient: transport, StrictTools: true, OneCall: true, MetadataKeys: []string{"k"}}), // by the Responses API
 		}
 		talk.Check(t, data, nil, func(n int, req *llm.Request) ([]byte, error) {
 			sent = nil

@@ -105,8 +105,14 @@ func TestRecordedState(t *testing.T) {
 		}
 		name, _ := filepath.Rel(dir, path)
 		for _, in := range file.Interactions {
-			if strings.HasSuffix(in.Request.URL, "/chat/completions") && in.Response.Code == http.StatusOK {
+			if in.Response.Code != http.StatusOK {
+				continue
+			}
+			switch {
+			case strings.HasSuffix(in.Request.URL, "/chat/completions"):
 				t.Run(filepath.ToSlash(name), func(t *testing.T) { replay(t, &in, n) })
+			case strings.HasSuffix(in.Request.URL, "/responses"):
+				t.Run(filepath.ToSlash(name), func(t *testing.T) { replayResponse(t, &in, n) })
 			}
 		}
 		return nil
@@ -114,37 +120,24 @@ func TestRecordedState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"reasoning_content", "reasoning_details", "calls"} {
+	for _, kind := range []string{"reasoning_content", "reasoning_details", "calls", "responses", "calls of responses"} {
 		if n[kind] == 0 {
 			t.Errorf("no recorded answer has %s", kind)
 		}
 	}
 }
 
-func replay(t *testing.T, in *interaction, n map[string]int) {
-	var sent []byte
+// again plays the recorded answer to two requests, of which the second has the first one's answer in it, and returns that answer and
+// the second body.
+func again(t *testing.T, in *interaction, api openai.API) (resp *llm.Response, sent []byte) {
+	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _ = io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", in.Response.Headers["Content-Type"][0])
 		_, _ = io.WriteString(w, in.Response.Body)
 	}))
 	defer srv.Close()
-	var got wire
-	if strings.HasPrefix(in.Response.Headers["Content-Type"][0], "text/event-stream") {
-		for line := range strings.Lines(in.Response.Body) {
-			var chunk struct{ Choices []struct{ Delta wire } }
-			if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok && json.Unmarshal([]byte(data), &chunk) == nil && len(chunk.Choices) > 0 {
-				got.add(chunk.Choices[0].Delta)
-			}
-		}
-	} else {
-		var doc struct{ Choices []struct{ Message wire } }
-		if err := json.Unmarshal([]byte(in.Response.Body), &doc); err != nil || len(doc.Choices) == 0 {
-			t.Fatalf("the recorded answer: %v", err)
-		}
-		got = doc.Choices[0].Message
-	}
-	client := openai.New("m", &openai.Options{Provider: "service", BaseURL: srv.URL})
+	client := openai.New("m", &openai.Options{Provider: "service", BaseURL: srv.URL, API: api})
 	req := &llm.Request{Messages: []llm.Message{llm.User("go")}, Tools: []llm.Tool{{Name: "weather"}, {Name: "add"}, {Name: "multiply"}}}
 	resp, err := llm.Generate(t.Context(), client, req)
 	if err != nil {
@@ -162,6 +155,108 @@ func replay(t *testing.T, in *interaction, n map[string]int) {
 	if _, err := llm.Generate(t.Context(), client, req); err != nil {
 		t.Fatal(err)
 	}
+	return resp, sent
+}
+
+// isStream reports whether a recorded answer is one.
+func (in *interaction) isStream() bool {
+	return strings.HasPrefix(in.Response.Headers["Content-Type"][0], "text/event-stream")
+}
+
+// outputItem is what matters of an item of a response, and of one of a request.
+type outputItem struct {
+	Type, ID, Role  string
+	CallID          string `json:"call_id"`
+	Name, Arguments string
+	Encrypted       string `json:"encrypted_content"`
+	Content         json.RawMessage
+}
+
+// text is that of a message.
+func (o *outputItem) text() (text string) {
+	if json.Unmarshal(o.Content, &text) == nil {
+		return text
+	}
+	var parts []struct{ Text string }
+	_ = json.Unmarshal(o.Content, &parts) // none
+	for _, p := range parts {
+		text += p.Text
+	}
+	return text
+}
+
+func replayResponse(t *testing.T, in *interaction, n map[string]int) {
+	resp, sent := again(t, in, openai.APIResponses)
+	var whole struct {
+		Output []outputItem
+		Usage  struct {
+			Input  int `json:"input_tokens"`
+			Output int `json:"output_tokens"`
+		}
+	}
+	body := in.Response.Body
+	if in.isStream() {
+		for line := range strings.Lines(in.Response.Body) {
+			var ev struct{ Response json.RawMessage }
+			if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok && strings.Contains(data, `"response.completed"`) && json.Unmarshal([]byte(data), &ev) == nil {
+				body = string(ev.Response)
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &whole); err != nil || len(whole.Output) == 0 {
+		t.Fatalf("the recorded answer: %v", err)
+	}
+	var request struct{ Input []outputItem }
+	if err := json.Unmarshal(sent, &request); err != nil {
+		t.Fatal(err)
+	}
+	n["responses"]++
+	back, said, calls := request.Input[1:], "", resp.Calls()
+	for _, item := range whole.Output {
+		var got outputItem
+		if item.Type != "reasoning" || item.Encrypted != "" {
+			got, back = back[0], back[1:]
+		}
+		switch item.Type {
+		case "message":
+			said += item.text()
+			if got.Role != "assistant" || got.text() != item.text() {
+				t.Errorf("a message: got %+v, want %+v", got, item)
+			}
+		case "function_call":
+			n["calls of responses"]++
+			if got.Type != item.Type || got.CallID != item.CallID || got.Name != item.Name || got.Arguments != item.Arguments {
+				t.Errorf("a call: got %+v, want %+v", got, item)
+			}
+			if len(calls) == 0 || calls[0].ID != item.CallID || calls[0].Name != item.Name || string(calls[0].Input) != item.Arguments {
+				t.Errorf("calls: got %+v, want %+v first", calls, item)
+			} else {
+				calls = calls[1:]
+			}
+		}
+	}
+	if len(calls) > 0 || resp.Text() != said || resp.Usage.Input != whole.Usage.Input || resp.Usage.Output != whole.Usage.Output {
+		t.Errorf("got %q with usage %+v and %d calls too many, want %q with %+v", resp.Text(), resp.Usage, len(calls), said, whole.Usage)
+	}
+}
+
+func replay(t *testing.T, in *interaction, n map[string]int) {
+	var got wire
+	if in.isStream() {
+		for line := range strings.Lines(in.Response.Body) {
+			var chunk struct{ Choices []struct{ Delta wire } }
+			if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok && json.Unmarshal([]byte(data), &chunk) == nil && len(chunk.Choices) > 0 {
+				got.add(chunk.Choices[0].Delta)
+			}
+		}
+	} else {
+		var doc struct{ Choices []struct{ Message wire } }
+		if err := json.Unmarshal([]byte(in.Response.Body), &doc); err != nil || len(doc.Choices) == 0 {
+			t.Fatalf("the recorded answer: %v", err)
+		}
+		got = doc.Choices[0].Message
+	}
+	resp, sent := again(t, in, openai.APIChat)
 	var body struct{ Messages []wire }
 	if err := json.Unmarshal(sent, &body); err != nil {
 		t.Fatal(err)

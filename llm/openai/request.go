@@ -3,11 +3,11 @@ package openai
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -23,31 +23,79 @@ import (
 // emptySchema is the schema of a tool that takes nothing.
 var emptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
 
-// request maps a turn to the body of a chat completion, but for its messages and tools:
-// see [splice].
-func (c *Client) request(req *llm.Request) (openai.ChatCompletionRequest, error) {
-	var none openai.ChatCompletionRequest
+// sender has go-openai's client build and send a request.
+type sender func(ctx context.Context, client *openai.Client) error
+
+// request maps a turn to the body of a request, but for its messages and tools: see [Client.splice]. It notes in a what it sends.
+func (c *Client) request(req *llm.Request, a *attempt) (sender, error) {
 	if err := req.Validate(); err != nil {
-		return none, err
+		return nil, err
 	}
+	switch a.api {
+	case APIChat:
+		body := c.chatRequest(req, a)
+		return func(ctx context.Context, client *openai.Client) error {
+			_, err := client.CreateChatCompletionStream(ctx, body)
+			return err
+		}, nil
+	case APIResponses:
+		body := c.responseRequest(req, a)
+		return func(ctx context.Context, client *openai.Client) error {
+			_, err := client.CreateResponseStream(ctx, body)
+			return err
+		}, nil
+	}
+	return nil, fmt.Errorf("%w: there is no API %q, but %q, %q and %q", llm.ErrInvalidRequest, a.api, APIAuto, APIChat, APIResponses)
+}
+
+// chatRequest is the request for a chat completion. The model's name is filled in by splice: go-openai has a list of names
+// whose requests it would refuse by itself.
+func (c *Client) chatRequest(req *llm.Request, a *attempt) openai.ChatCompletionRequest {
 	body := openai.ChatCompletionRequest{
-		Model:           cmp.Or(req.Model, c.model),
 		Stop:            c.stops(req)[0],
-		ReasoningEffort: c.effort(req),
+		ReasoningEffort: c.effort(req, a),
 		Metadata:        c.metadata(req),
 	}
 	if !c.opts.OmitStreamOptions {
 		body.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
-	c.limit(&body, req)
-	c.choose(&body, req)
+	if limit := c.limit(req, a); c.limitField(a) == "max_completion_tokens" {
+		body.MaxCompletionTokens = limit
+	} else {
+		//lint:ignore SA1019 it is deprecated at OpenAI; others, Ollama among them, read no other
+		body.MaxTokens = limit
+	}
+	if temperature := c.temperature(req, a); temperature != nil {
+		body.Temperature = *temperature
+	}
+	if c.sendsTools(req, a) {
+		body.Tools = placeholder
+		if c.oneCall(a) {
+			body.ParallelToolCalls = false
+		}
+		if req.ToolChoice != llm.ToolChoiceAuto {
+			body.ToolChoice = string(req.ToolChoice)
+		}
+	}
 	if len(req.Schema) > 0 {
 		body.ResponseFormat = &openai.ChatCompletionResponseFormat{
 			Type:       openai.ChatCompletionResponseFormatTypeJSONSchema,
-			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: "answer", Schema: req.Schema, Strict: isStrict(req.Schema)},
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: answerName, Schema: req.Schema, Strict: isStrict(req.Schema)},
 		}
 	}
-	return body, nil
+	return body
+}
+
+// answerName is how the schema of an answer is called.
+const answerName = "answer"
+
+// sends reports whether an optional field is sent, and notes that it is.
+func (a *attempt) sends(f field) bool {
+	if a.omit&f != 0 {
+		return false
+	}
+	a.sent |= f
+	return true
 }
 
 // maxStops is how many stop sequences OpenAI takes, and many others with it.
@@ -57,7 +105,7 @@ const maxStops = 4
 // given, because they are too many or its model takes none.
 func (c *Client) stops(req *llm.Request) [2][]string {
 	n := min(len(req.Stop), maxStops)
-	if isReasoning(cmp.Or(req.Model, c.model)) {
+	if generationOf(cmp.Or(req.Model, c.model)).reasons() {
 		n = 0
 	}
 	return [2][]string{req.Stop[:n:n], req.Stop[n:]}
@@ -67,64 +115,75 @@ func (c *Client) stops(req *llm.Request) [2][]string {
 // of much smaller ones, since it divides by them.
 const leastTemperature = 1e-5
 
-// limit sets the token limit and the temperature in the way the model takes them.
-func (c *Client) limit(body *openai.ChatCompletionRequest, req *llm.Request) {
-	reasoning := isReasoning(body.Model)
-	field := c.opts.MaxTokensField
-	if field == "" && (reasoning || c.isOpenAI()) {
-		field = "max_completion_tokens"
+// limit is the limit of the output; 0 for none.
+func (c *Client) limit(req *llm.Request, a *attempt) int {
+	if req.MaxTokens > 0 && a.sends(fieldLimit) {
+		return req.MaxTokens
 	}
-	if field == "max_completion_tokens" {
-		body.MaxCompletionTokens = req.MaxTokens
-	} else {
-		//lint:ignore SA1019 it is deprecated at OpenAI; others, Ollama among them, read no other
-		body.MaxTokens = req.MaxTokens
-	}
-	if req.Temperature != nil && !reasoning {
-		body.Temperature = max(float32(*req.Temperature), leastTemperature)
-	}
+	return 0
 }
 
-// choose sets the tools. With "none" they are only sent where the conversation has calls,
-// which some servers refuse to see without them.
-func (c *Client) choose(body *openai.ChatCompletionRequest, req *llm.Request) {
-	if req.ToolChoice == llm.ToolChoiceNone && !hasCalls(req) {
-		return
+// limitField is how chat completions call that.
+func (c *Client) limitField(a *attempt) string {
+	field := c.opts.MaxTokensField
+	if field == "" {
+		field = "max_tokens"
+		if (generationOf(a.own.Model).reasons() || c.isOpenAI()) != a.otherLimit {
+			field = "max_completion_tokens"
+		}
 	}
-	if len(req.Tools) > 0 {
-		body.Tools = placeholder
+	return field
+}
+
+// temperature is nil where there is none, or the model takes none.
+func (c *Client) temperature(req *llm.Request, a *attempt) *float32 {
+	if req.Temperature == nil || generationOf(a.own.Model).reasons() || !a.sends(fieldTemperature) {
+		return nil
 	}
-	if c.opts.OneCall && len(body.Tools) > 0 {
-		body.ParallelToolCalls = false
-	}
-	if req.ToolChoice != llm.ToolChoiceAuto && len(body.Tools) > 0 {
-		body.ToolChoice = string(req.ToolChoice)
-	}
+	return new(max(float32(*req.Temperature), leastTemperature))
+}
+
+// oneCall reports whether the model is asked for one call at most.
+func (c *Client) oneCall(a *attempt) bool { return c.opts.OneCall && a.sends(fieldOneCall) }
+
+// sendsTools reports whether tools are sent. With "none" chat completions have them only where the conversation has calls, which
+// some servers refuse to see without them.
+func (c *Client) sendsTools(req *llm.Request, a *attempt) bool {
+	return len(req.Tools) > 0 && (req.ToolChoice != llm.ToolChoiceNone || a.api == APIResponses || hasCalls(req))
 }
 
 // placeholder stands for tools in a request that go-openai encodes.
 var placeholder = []openai.Tool{{}}
 
-// splice encodes a request: what go-openai has made of all but messages and tools, with
-// these in their places. Inside of a string the quotes of a place would be escaped, and
-// what may hold it otherwise, a schema, stands between the two.
-func splice(head []byte, req *llm.Request, tools []byte, back echo) (body rest.Body, err error) {
-	before, behind, ok := bytes.Cut(head, []byte(`"messages":null`))
+// splice encodes a request: what go-openai has made of all but model, messages and tools, with these in their places. Inside of a
+// string the quotes of a place would be escaped, and what may hold it otherwise, a schema, stands between the two.
+func (c *Client) splice(head []byte, req *llm.Request, a *attempt) (body rest.Body, err error) {
+	place, appendOne := `"messages":null`, appendMessage
+	if a.api == APIResponses {
+		place, appendOne = `"input":null`, appendItems
+	}
+	before, behind, ok := bytes.Cut(head, []byte(place))
 	if !ok {
 		return body, errors.New("the request has no place for messages")
 	}
-	encode := func(dst []byte, i int) ([]byte, error) { return appendMessage(dst, req.Messages, i, &back) }
+	var tools []byte
+	if c.sendsTools(req, a) {
+		tools = c.encodedTools(req.Tools, a.api)
+	}
+	encode := func(dst []byte, i int) ([]byte, error) { return appendOne(dst, req.Messages, i, &a.echo) }
 	size := len(head) + len(tools) + len(req.System) + 256
 	if e := req.Encodings; e != nil {
-		if body.Parts, err = e.Encode(back.dialect(), req.Messages, encode); err != nil {
+		if body.Parts, err = e.Encode(a.dialect(a.api), req.Messages, encode); err != nil {
 			return body, err
 		}
 	} else {
 		size += sizeOf(req.Messages)
 	}
-	dst := append(append(make([]byte, 0, size), before...), `"messages":[`...)
-	if req.System != "" {
-		dst = append(jsonx.AppendQuote(append(dst, `{"role":"system","content":`...), req.System), "},"...)
+	dst := make([]byte, 0, size)
+	if a.api == APIChat {
+		dst = c.appendChatHead(dst, before, req, a)
+	} else {
+		dst = append(append(dst, before...), `"input":[`...)
 	}
 	end := len(dst) // of what stands before the messages
 	if req.Encodings == nil {
@@ -136,14 +195,32 @@ func splice(head []byte, req *llm.Request, tools []byte, back echo) (body rest.B
 		end = 0
 	}
 	dst = append(dst, ']')
-	const place = `"tools":[{"type":""}]`
-	if i := bytes.LastIndex(behind, []byte(place)); i >= 0 && len(tools) > 0 {
+	const toolsPlace = `"tools":[{"type":""}]`
+	if i := bytes.LastIndex(behind, []byte(toolsPlace)); i >= 0 && len(tools) > 0 {
 		dst = append(append(append(dst, behind[:i]...), `"tools":`...), tools...)
-		behind = behind[i+len(place):]
+		behind = behind[i+len(toolsPlace):]
 	}
 	dst = append(dst, behind...)
 	body.Head, body.Tail = dst[:end], dst[end:]
 	return body, nil
+}
+
+// appendChatHead appends what stands before the messages of a chat completion: before is that of go-openai.
+func (c *Client) appendChatHead(dst, before []byte, req *llm.Request, a *attempt) []byte {
+	dst = jsonx.AppendQuote(append(dst, `{"model":`...), a.own.Model)
+	dst = append(dst, bytes.TrimPrefix(before, []byte(`{"model":""`))...)
+	if a.sent&fieldSwitch != 0 {
+		kind := "enabled"
+		if req.Effort == llm.EffortNone {
+			kind = "disabled"
+		}
+		dst = append(append(append(dst, `"thinking":{"type":"`...), kind...), `"},`...)
+	}
+	dst = append(dst, `"messages":[`...)
+	if req.System != "" {
+		dst = append(jsonx.AppendQuote(append(dst, `{"role":"system","content":`...), req.System), "},"...)
+	}
+	return dst
 }
 
 // sizeOf is about how many bytes messages have once they are encoded.
@@ -186,38 +263,42 @@ func hasCalls(req *llm.Request) bool {
 // isOpenAI reports whether the server is OpenAI's own, which refuses max_tokens for its
 // newer models.
 func (c *Client) isOpenAI() bool {
-	u, err := url.Parse(c.opts.BaseURL)
-	return err == nil && (u.Hostname() == "openai.com" || strings.HasSuffix(u.Hostname(), ".openai.com"))
+	host := c.address.Hostname()
+	return host == "openai.com" || strings.HasSuffix(host, ".openai.com")
 }
 
-// isReasoning reports whether a name is of OpenAI's reasoning models, for which
-// go-openai refuses max_tokens and any temperature but 1.
-func isReasoning(model string) bool {
-	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
-		if strings.HasPrefix(model, prefix) {
-			return true
-		}
+// commonEfforts are those that most servers take for models that think.
+var commonEfforts = []llm.Effort{llm.EffortNone, llm.EffortLow, llm.EffortMedium, llm.EffortHigh}
+
+// effort is the nearest effort that the model takes, in the servers' word for it.
+func (c *Client) effort(req *llm.Request, a *attempt) string {
+	effort, g := req.Effort, generationOf(a.own.Model)
+	if a.unthinking && len(req.Tools) > 0 {
+		effort = llm.EffortNone
 	}
-	return false
-}
-
-// effort maps the wish about thinking. There is no field that switches it off
-// everywhere: the least effort of the model's family stands for it.
-func (c *Client) effort(req *llm.Request) string {
-	model := cmp.Or(req.Model, c.model)
+	taken := a.habits.efforts
+	if taken == 0 {
+		taken = setOf(g.efforts()...)
+	}
+	if taken == 0 && !c.isOpenAI() { // its models of which nothing is known do not think, and refuse the field
+		taken = setOf(commonEfforts...)
+	}
+	a.efforts = taken
 	switch {
-	case req.Thinking == nil || *req.Thinking:
+	case a.omit&fieldEffort != 0:
+		return ""
+	case effort == "":
+		if c.opts.ReasoningEffort != "" {
+			a.sent |= fieldEffort
+		}
 		return c.opts.ReasoningEffort
-	case strings.HasPrefix(model, "gpt-5"):
-		return openai.ReasoningEffortMinimal
-	case strings.HasPrefix(model, "gpt-6"):
-		return openai.ReasoningEffortNone
-	case isReasoning(model):
-		return openai.ReasoningEffortLow
-	case c.isOpenAI(): // a model without thinking, which refuses the field
+	case a.switched && a.api == APIChat && a.sends(fieldSwitch) && effort == llm.EffortNone:
 		return ""
 	}
-	return openai.ReasoningEffortNone
+	if a.effort = effort.Nearest(taken.list()); a.effort != "" {
+		a.sent |= fieldEffort
+	}
+	return string(a.effort)
 }
 
 func (c *Client) metadata(req *llm.Request) map[string]string {
@@ -246,7 +327,7 @@ func appendMessage(dst []byte, messages []llm.Message, i int, back *echo) (_ []b
 	case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
 		dst, err = appendResults(dst, callsOf(messages[i-1].Content), m.Content)
 	default:
-		dst, err = appendUser(dst, m.Content)
+		dst, err = appendUser(dst, m.Content, &chatParts)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("message %d: %w", i, err)
@@ -261,6 +342,17 @@ func callsOf(content mcp.Contents) (calls []*mcp.ToolUseContent) {
 		}
 	}
 	return calls
+}
+
+// resultsOf are the results in a message, by their calls.
+func resultsOf(content mcp.Contents) map[string]*mcp.ToolResultContent {
+	results := make(map[string]*mcp.ToolResultContent, len(content))
+	for _, c := range content {
+		if r, ok := c.(*mcp.ToolResultContent); ok {
+			results[r.ToolUseID] = r
+		}
+	}
+	return results
 }
 
 func isResult(c mcp.Content) bool {
@@ -300,12 +392,7 @@ func appendAssistant(dst []byte, m *llm.Message, back *echo) []byte {
 // appendResults appends one message for each result, in the order of the calls, and one
 // of the user behind them all for their images.
 func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents) (_ []byte, err error) {
-	results := make(map[string]*mcp.ToolResultContent, len(content))
-	for _, c := range content {
-		if r, ok := c.(*mcp.ToolResultContent); ok {
-			results[r.ToolUseID] = r
-		}
-	}
+	results := resultsOf(content)
 	var images []byte
 	for i, call := range calls {
 		if i > 0 {
@@ -316,8 +403,8 @@ func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents
 		dst = jsonx.AppendQuote(append(dst, `,"tool_call_id":`...), call.ID)
 		dst = append(dst, '}')
 		for _, img := range imgs {
-			images = appendText(images, "An image from the result of "+call.Name+":")
-			if images, err = appendImage(images, img); err != nil {
+			images = chatParts.appendText(images, "An image from the result of "+call.Name+":")
+			if images, err = chatParts.appendImage(images, img); err != nil {
 				return nil, err
 			}
 		}
@@ -329,21 +416,26 @@ func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents
 	return dst, nil
 }
 
+// parts are how an API writes the parts of a message.
+type parts struct{ text, image, imageEnd string }
+
+var chatParts = parts{`{"type":"text","text":`, `{"type":"image_url","image_url":{"url":"data:`, `"}},`}
+
 // appendUser appends a message of the user: one text as a string, everything else as parts.
-func appendUser(dst []byte, content mcp.Contents) (_ []byte, err error) {
+func appendUser(dst []byte, content mcp.Contents, p *parts) (_ []byte, err error) {
 	dst = append(dst, `{"role":"user","content":`...)
-	start, parts, only := len(dst), 0, " " // the text of a message that has no other part
+	start, n, only := len(dst), 0, " " // the text of a message that has no other part
 	dst = append(dst, '[')
 	for _, c := range content {
 		switch c := c.(type) {
 		case *mcp.ImageContent:
-			if parts == 1 && only != "" {
-				dst = appendText(dst, only)
+			if n == 1 && only != "" {
+				dst = p.appendText(dst, only)
 			}
-			if dst, err = appendImage(dst, c); err != nil {
+			if dst, err = p.appendImage(dst, c); err != nil {
 				return nil, err
 			}
-			parts, only = parts+1, ""
+			n, only = n+1, ""
 		case *mcp.AudioContent:
 			return nil, fmt.Errorf("%w: audio (%s) cannot be sent", llm.ErrUnsupported, c.MIMEType)
 		default:
@@ -351,14 +443,14 @@ func appendUser(dst []byte, content mcp.Contents) (_ []byte, err error) {
 			if !ok || text == "" {
 				continue
 			}
-			if parts == 1 && only != "" {
-				dst = appendText(dst, only)
+			if n == 1 && only != "" {
+				dst = p.appendText(dst, only)
 			}
-			if parts++; parts == 1 {
+			if n++; n == 1 {
 				only = text
 				continue
 			}
-			dst, only = appendText(dst, text), ""
+			dst, only = p.appendText(dst, text), ""
 		}
 	}
 	if only != "" {
@@ -369,18 +461,18 @@ func appendUser(dst []byte, content mcp.Contents) (_ []byte, err error) {
 }
 
 // appendText appends a part of a message and a comma.
-func appendText(dst []byte, text string) []byte {
-	return append(jsonx.AppendQuote(append(dst, `{"type":"text","text":`...), text), "},"...)
+func (p *parts) appendText(dst []byte, text string) []byte {
+	return append(jsonx.AppendQuote(append(dst, p.text...), text), "},"...)
 }
 
 // appendImage appends an image of one of the four types that vision models take, and a comma.
-func appendImage(dst []byte, c *mcp.ImageContent) ([]byte, error) {
+func (p *parts) appendImage(dst []byte, c *mcp.ImageContent) ([]byte, error) {
 	switch c.MIMEType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 	default:
 		return nil, fmt.Errorf("%w: an image of type %q cannot be sent", llm.ErrUnsupported, c.MIMEType)
 	}
-	dst = append(append(dst, `{"type":"image_url","image_url":{"url":"data:`...), c.MIMEType...)
+	dst = append(append(dst, p.image...), c.MIMEType...)
 	dst = base64.StdEncoding.AppendEncode(append(dst, ";base64,"...), c.Data)
-	return append(dst, "\"}},"...), nil
+	return append(dst, p.imageEnd...), nil
 }

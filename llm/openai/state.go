@@ -2,26 +2,28 @@ package openai
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// The kinds of state are the members that servers attach: to a message all but the last, to a call the last.
+// The kinds of state are the members that servers attach to a message, or to a call of it.
 const (
 	kindReasoningContent = "reasoning_content" // DeepSeek, Moonshot, z.ai, xAI, llama.cpp: the reasoning
 	kindReasoning        = "reasoning"         // vLLM, Groq, Ollama: the reasoning
 	kindDetails          = "reasoning_details" // OpenRouter: blocks, some of them signed or encrypted
 	kindExtra            = "extra_content"     // Gemini: a thought signature, of a call or of the message
+	kindItem             = "item"              // of the Responses API: what stood before the message or the call, as it came
+	kindPhase            = "phase"             // of the Responses API: a member of the message
 )
 
-// messageKinds are those that a message may have, in the order in which they are written.
-var messageKinds = []string{kindReasoningContent, kindReasoning, kindDetails, kindExtra}
+// kinds are all of them; those of chat completions in the order in which they are written into a message.
+var kinds = []string{kindReasoningContent, kindReasoning, kindDetails, kindExtra, kindItem, kindPhase}
+
+// messageKinds are those of chat completions.
+var messageKinds = kinds[:4]
 
 // noSignature is what Gemini takes in place of a thought signature for a call that it has not made, or that is not known any more
 // (https://ai.google.dev/gemini-api/docs/thought-signatures).
@@ -130,72 +132,6 @@ func concat(a, b json.RawMessage) json.RawMessage {
 	return jsonx.AppendQuote(nil, x+y)
 }
 
-// habits are what a server wants or refuses.
-type habits struct {
-	empty        bool  // each message with calls has reasoning_content, empty if there was none
-	placeholders bool  // the first call of each message has a signature, or the word for none
-	refused      uint8 // kinds that are not sent, as bits in the order of messageKinds
-}
-
-// knownHabits are those of servers that are known by their address.
-func knownHabits(host string) habits {
-	of := func(domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
-	return habits{empty: of("deepseek.com"), placeholders: of("googleapis.com")}
-}
-
-// after returns the habits of a server that has refused a request: it lacks what the server wants, or has what it does not take. They
-// only ever grow, so that a server which is never content is asked a few times at most.
-func (e *echo) after(err *llm.Error, req *llm.Request) habits {
-	h := e.habits
-	if err.Status != http.StatusBadRequest && err.Status != http.StatusUnprocessableEntity {
-		return h
-	}
-	text := strings.ToLower(err.Message)
-	switch {
-	case strings.Contains(text, "thought_signature"), strings.Contains(text, "thoughtsignature"), strings.Contains(text, "thought signature"):
-		h.placeholders = h.placeholders || hasCalls(req)
-		return h
-	case strings.Contains(text, kindReasoningContent) && !h.empty && e.lacksReasoning(req):
-		h.empty = true
-		return h
-	}
-	for i, kind := range messageKinds {
-		if bit := uint8(1) << i; names(text, kind) && h.refused&bit == 0 && e.has(req, kind) {
-			h.refused |= bit
-			break
-		}
-	}
-	return h
-}
-
-// learned are the habits that requests of all goroutines have shown.
-type learned struct {
-	mu  sync.Mutex
-	now habits // guarded by mu
-}
-
-func (l *learned) get() habits {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.now
-}
-
-// add takes habits in, and reports whether a request that was sent by others is worth another attempt: another goroutine may
-// have learned the same meanwhile.
-func (l *learned) add(h, sent habits) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.now.empty = l.now.empty || h.empty
-	l.now.placeholders = l.now.placeholders || h.placeholders
-	l.now.refused |= h.refused
-	return h != sent
-}
-
-// names reports whether a text has a word, and not as a part of a longer one.
-func names(text, word string) bool {
-	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }), word)
-}
-
 // has reports whether a request was sent with state of a kind.
 func (e *echo) has(req *llm.Request, kind string) bool {
 	return slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
@@ -213,7 +149,7 @@ func (e *echo) lacksReasoning(req *llm.Request) bool {
 
 // own is state of a model of the client.
 func (c *Client) own(model string) llm.ProviderState {
-	return llm.ProviderState{Provider: c.opts.Provider, Model: model, Server: c.host}
+	return llm.ProviderState{Provider: c.opts.Provider, Model: model, Server: c.address.Host}
 }
 
 // echo writes the state of messages into a request.
@@ -222,18 +158,16 @@ type echo struct {
 	habits
 }
 
-func (c *Client) echo(model string) echo { return echo{c.own(model), c.learned.get()} }
-
-// dialect is that of messages in [llm.Encodings]: what else decides about how they are written.
-func (e *echo) dialect() string {
-	mode := []byte{'a' + e.refused}
+// dialect is that of messages in [llm.Encodings]: what else decides about how they are written by an API.
+func (e *echo) dialect(api API) string {
+	mode := []byte{'0' + e.refused}
 	if e.empty {
 		mode = append(mode, '+')
 	}
 	if e.placeholders {
 		mode = append(mode, '*')
 	}
-	return "openai " + string(mode) + " " + e.own.Server + " " + e.own.Provider + "/" + e.own.Model
+	return "openai " + string(api) + string(mode) + " " + e.own.Server + " " + e.own.Provider + "/" + e.own.Model
 }
 
 func (e *echo) mine(s *llm.ProviderState) bool {
@@ -250,10 +184,13 @@ func (e *echo) of(m *llm.Message, call, kind string) json.RawMessage {
 	return nil
 }
 
+// gives reports whether state of a kind is given back.
+func (e *echo) gives(kind string) bool { return e.refused&(1<<slices.Index(kinds, kind)) == 0 }
+
 // appendTo appends the members of a message.
 func (e *echo) appendTo(dst []byte, m *llm.Message, calls bool) []byte {
-	for i, kind := range messageKinds {
-		if e.refused&(1<<i) != 0 {
+	for _, kind := range messageKinds {
+		if !e.gives(kind) {
 			continue
 		}
 		data := e.of(m, "", kind)
@@ -274,7 +211,7 @@ func (e *echo) signed(m *llm.Message) bool {
 
 // appendToCall appends the member of call i.
 func (e *echo) appendToCall(dst []byte, m *llm.Message, i int, id string) []byte {
-	if e.refused&(1<<slices.Index(messageKinds, kindExtra)) != 0 {
+	if !e.gives(kindExtra) {
 		return dst
 	}
 	data := e.of(m, id, kindExtra)

@@ -13,20 +13,21 @@ const maxKept = 1 << 20
 
 // toolList is a list of tools and its encoding. It shares no memory with a request.
 type toolList struct {
+	api     API
 	tools   []llm.Tool
 	encoded []byte
 }
 
-// encodedTools returns tools as the API has them. Turn after turn has the same ones: the
+// encodedTools returns tools as an API has them. Turn after turn has the same ones: the
 // client keeps the last list.
-func (c *Client) encodedTools(tools []llm.Tool) []byte {
-	if last := c.tools.Load(); last != nil && slices.EqualFunc(last.tools, tools, sameTool) {
+func (c *Client) encodedTools(tools []llm.Tool, api API) []byte {
+	if last := c.tools.Load(); last != nil && last.api == api && slices.EqualFunc(last.tools, tools, sameTool) {
 		return last.encoded
 	}
-	list := &toolList{tools: slices.Clone(tools)}
+	list := &toolList{api: api, tools: slices.Clone(tools)}
 	for i, t := range tools {
 		list.tools[i].InputSchema = bytes.Clone(t.InputSchema)
-		list.encoded = c.appendTool(append(list.encoded, ','), t)
+		list.encoded = c.appendTool(append(list.encoded, ','), t, api)
 	}
 	list.encoded[0] = '['
 	list.encoded = append(list.encoded, ']')
@@ -40,14 +41,22 @@ func sameTool(a, b llm.Tool) bool {
 	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
 }
 
-func (c *Client) appendTool(dst []byte, t llm.Tool) []byte {
-	dst = jsonx.AppendQuote(append(dst, `{"type":"function","function":{"name":`...), t.Name)
+// appendTool appends a tool. The Responses API takes a schema for a strict one, and changes it, unless it is told not to.
+func (c *Client) appendTool(dst []byte, t llm.Tool, api API) []byte {
+	open, end := `{"type":"function","function":{"name":`, "}}"
+	if api == APIResponses {
+		open, end = `{"type":"function","name":`, "}"
+	}
+	dst = jsonx.AppendQuote(append(dst, open...), t.Name)
 	if t.Description != "" {
 		dst = jsonx.AppendQuote(append(dst, `,"description":`...), t.Description)
 	}
-	if c.opts.StrictTools && isStrict(t.InputSchema) {
+	switch {
+	case c.opts.StrictTools && isStrict(t.InputSchema):
 		dst = append(dst, `,"strict":true`...)
+	case api == APIResponses:
+		dst = append(dst, `,"strict":false`...)
 	}
 	dst = append(append(dst, `,"parameters":`...), parameters(t.InputSchema)...)
-	return append(dst, "}}"...)
+	return append(dst, end...)
 }

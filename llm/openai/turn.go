@@ -29,18 +29,20 @@ type turn struct {
 	emit   func(llm.Event) bool
 	stops  *rest.Stops // those the server was not given; nil for none
 
-	chunks  chunks
-	calls   calls
-	state   attached
-	back    echo   // how the request was sent; state of the answer is of the same own
-	usage   usage  // the last that was told
-	model   string // as the server calls it, fit to be shown
-	named   string // as the server calls it
-	reason  string // the finish reason, "" until one was seen
-	refused bool
-	cut     bool // at one of stops
-	assumed bool // reason is
-	bytes   int  // of text and thinking, for an estimate
+	chunks   chunks
+	calls    calls
+	state    attached
+	answer   answer
+	how      attempt // of the last request
+	attempts int
+	usage    usage  // the last that was told
+	model    string // as the server calls it, fit to be shown
+	named    string // as the server calls it
+	reason   string // the finish reason, "" until one was seen
+	refused  bool
+	cut      bool // at one of stops
+	assumed  bool // reason is
+	bytes    int  // of text and thinking, for an estimate
 
 	estimated bool // usage is, in parts
 }
@@ -97,6 +99,7 @@ func (t *turn) events(call *rest.Call) error {
 			if t.bytes+t.calls.size > said {
 				call.Heard()
 			}
+			call.Thinks(t.how.api == APIResponses && t.bytes+t.calls.size == said)
 			if end == io.EOF && errors.Is(err, llm.ErrBadResponse) {
 				return t.ended(call, end) // the line was cut, which says more than its text
 			}
@@ -126,15 +129,15 @@ func (t *turn) ended(call *rest.Call, end error) error {
 
 // add takes one document.
 func (t *turn) add(data []byte) error {
+	if t.how.api == APIResponses {
+		return t.event(data)
+	}
 	c, err := t.chunks.decode(data)
 	if err != nil {
-		if errors.Is(err, llm.ErrTooLarge) {
-			return t.origin.New(llm.ErrTooLarge, "a list of too many entries")
-		}
-		if e := t.origin.Decode(data); e != nil {
+		if e := t.origin.Decode(data); e != nil && !errors.Is(err, llm.ErrTooLarge) {
 			return e
 		}
-		return t.origin.Retryable(llm.ErrBadResponse, "%v", err)
+		return t.unreadable(err)
 	}
 	if len(c.Choices) == 0 || c.Error {
 		if e := t.origin.Decode(data); e != nil {
@@ -199,8 +202,8 @@ func (t *turn) delta(d *delta) error {
 		d.ToolCalls = append(d.ToolCalls, callDelta{Index: new(int), Function: *d.FunctionCall})
 	}
 	for _, cd := range d.ToolCalls {
-		if err := t.calls.add(cd); err != nil {
-			return t.origin.New(err, "")
+		if err := t.fragment(cd); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -244,7 +247,7 @@ func (t *turn) finish() error {
 	for _, call := range calls {
 		t.bytes += len(call.Name) + len(call.Arguments)
 		for i := range call.State {
-			own := t.back.own
+			own := t.how.own
 			own.Kind, own.Data = call.State[i].Kind, call.State[i].Data
 			call.State[i] = own
 		}
@@ -256,7 +259,8 @@ func (t *turn) finish() error {
 		t.bytes += len(call.Name) + len(call.Arguments)
 	}
 	if t.emit(t.cost()) {
-		t.emit(llm.Finish{Reason: t.finishReason(len(calls) + len(cut)), Model: t.model, Cut: cut, State: t.state.state(t.back.own)})
+		state := append(t.state.state(t.how.own), t.answer.state(t.how.own)...)
+		t.emit(llm.Finish{Reason: t.finishReason(len(calls) + len(cut)), Model: t.model, Cut: cut, State: state})
 	}
 	return nil
 }

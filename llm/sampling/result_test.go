@@ -74,7 +74,7 @@ func TestParams(t *testing.T) {
 		{"all of it", llm.Request{
 			Model: "own", System: "be brief", Messages: []llm.Message{llm.User("hi"), {Role: llm.RoleAssistant}, {Role: llm.RoleUser, Content: mcp.Contents{&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a", Text: "inside"}}}}},
 			Tools: []llm.Tool{{Name: "t"}}, ToolChoice: llm.ToolChoiceNone, MaxTokens: 7, Temperature: new(0.0), Stop: []string{"END"}, Schema: json.RawMessage(`{"type":"object"}`),
-			Thinking: new(true), Prefer: &llm.Preferences{Hints: []string{"big"}, Speed: 0.5, Allowed: []string{"x"}}, Metadata: map[string]string{"a": "b"},
+			Effort: llm.EffortHigh, Prefer: &llm.Preferences{Hints: []string{"big"}, Speed: 0.5, Allowed: []string{"x"}}, Metadata: map[string]string{"a": "b"},
 		}, `{"messages":[` + hi + `,{"role":"assistant","content":{"type":"text","text":""}},{"role":"user","content":{"type":"text","text":"inside"}}],"maxTokens":7,` +
 			`"modelPreferences":{"hints":[{"name":"own"},{"name":"big"}],"speedPriority":0.5},` +
 			`"systemPrompt":"be brief\n\nAnswer with JSON only, without any other text, that fits this JSON schema: {\"type\":\"object\"}",` +

@@ -52,6 +52,7 @@ type Call struct {
 	until  time.Time   // when all reading ends; zero for no such time
 	body   io.ReadCloser
 	begun  bool          // a byte has been read
+	thinks bool          // see Thinks
 	left   time.Duration // of the idle time, since something was heard
 	barren int           // bytes since then
 	total  int
@@ -113,7 +114,7 @@ func (c *Call) Read(p []byte) (int, error) {
 	n, err := c.body.Read(p)
 	if n > 0 {
 		c.disarm()
-		if c.begun && c.limits.Idle > 0 {
+		if c.begun && c.left > 0 {
 			c.left = max(1, c.left-time.Since(since))
 		}
 		c.begun = true
@@ -126,7 +127,23 @@ func (c *Call) Read(p []byte) (int, error) {
 }
 
 // Alive says that a whole line has come: the idle time begins anew.
-func (c *Call) Alive() { c.left = c.limits.Idle }
+func (c *Call) Alive() { c.left = c.idle() }
+
+// Thinks says whether the model thinks, where its server says so and then nothing for as long as that takes: such a silence is
+// bounded as that before the first byte.
+func (c *Call) Thinks(now bool) {
+	if c.thinks != now {
+		c.thinks = now
+		c.left = c.idle()
+	}
+}
+
+func (c *Call) idle() time.Duration {
+	if c.thinks {
+		return c.limits.FirstByte
+	}
+	return c.limits.Idle
+}
 
 // Heard says that the server has said something that counts: so has what it may say
 // without doing so.
@@ -188,7 +205,7 @@ func (c *Call) Err(err error) error {
 		return known
 	case context.Cause(c.own) == errSilent:
 		if c.begun {
-			return c.origin.Retryable(llm.ErrIdle, "nothing came for %v", c.limits.Idle)
+			return c.origin.Retryable(llm.ErrIdle, "nothing came for %v", c.idle())
 		}
 		return c.origin.Retryable(llm.ErrIdle, "no answer within %v", c.limits.FirstByte)
 	case errors.Is(err, llm.ErrTooLarge):

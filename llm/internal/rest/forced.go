@@ -29,12 +29,11 @@ func Forced(req *llm.Request, said int) (*llm.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	off := false
 	forced := *req
 	if req.MaxTokens > 0 {
 		forced.MaxTokens = req.MaxTokens - said
 	}
-	forced.Tools, forced.ToolChoice, forced.Schema, forced.Thinking, forced.Stop = nil, llm.ToolChoiceAuto, schema, &off, nil
+	forced.Tools, forced.ToolChoice, forced.Schema, forced.Effort, forced.Stop = nil, llm.ToolChoiceAuto, schema, llm.EffortNone, nil
 	return &forced, nil
 }
 

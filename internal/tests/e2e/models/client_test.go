@@ -165,7 +165,7 @@ func TestSchema(t *testing.T) {
 		req.Schema = json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},"required":["name","age","tags"],"additionalProperties":false}`)
 		req.MaxTokens, req.Temperature = 200, new(float64)
 		if b == compat { // it drops the grammar of a model that may think and does not
-			req.Thinking = new(bool)
+			req.Effort = llm.EffortNone
 		}
 		m := b.tiny(t).client()
 		resp := ask(t, m, req)

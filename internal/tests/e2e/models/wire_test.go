@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/internal/tests/modelservers"
+	"github.com/troupe-dev/troupe/llm"
 )
 
 // post sends a body as it is and returns status and answer.
@@ -140,10 +141,9 @@ func TestNoThinking(t *testing.T) {
 		t.Errorf("a format: got %s, %v", got, err)
 	}
 	m := service{native, server.URL, "plain"}.client()
-	off := false
-	for _, thinking := range []*bool{nil, &off} {
+	for _, effort := range []llm.Effort{"", llm.EffortNone, llm.EffortLow, llm.EffortMax} {
 		req := saying("Hello")
-		req.Thinking = thinking
+		req.Effort = effort
 		if resp := ask(t, m, req); resp.Text() != modelservers.Behaviour().Default {
 			t.Errorf("Generate: got %q", resp.Text())
 		}
