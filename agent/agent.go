@@ -51,6 +51,8 @@ type Config struct {
 	MaxTokens int
 	// Temperature is left to the provider where nil.
 	Temperature *float64
+	// Thinking is how much the model thinks before it answers: the nearest effort that it takes. Empty leaves it to the model.
+	Thinking llm.Effort
 	// Description describes the purpose of the agent in a sentence, for the models of
 	// agents that have it as a tool or hand over to it.
 	Description string
@@ -152,6 +154,9 @@ func (a *Agent) check() error {
 	if a.cfg.Parallel < 0 || a.cfg.MaxResult < 0 || a.cfg.MaxTokens < 0 || a.cfg.AskExpiry < 0 {
 		return errors.New("a Parallel, MaxResult, MaxTokens or AskExpiry below zero: it must not be negative, zero means its default")
 	}
+	if t := a.cfg.Thinking; t != "" && !slices.Contains(llm.Efforts, t) {
+		return fmt.Errorf("there is no effort %q of thinking: want one of %v, or none of them", t, llm.Efforts)
+	}
 	if a.cfg.Approve == nil {
 		a.cfg.Approve = a.rt.opts.Approve
 	}
@@ -184,7 +189,7 @@ func (a *Agent) shareConfig() (err error) {
 // character is the part of the configuration that a hand-off replaces.
 func (a *Agent) character() *loop.Config {
 	return &loop.Config{Agent: a.name, Hash: a.hash, System: a.cfg.Instructions, Model: a.model, Pricing: a.pricing,
-		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, GateNow: looksNothingUp(a.cfg.Approve), Guards: compileGuards(a.cfg.Guards),
+		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, Effort: a.cfg.Thinking, GateNow: looksNothingUp(a.cfg.Approve), Guards: compileGuards(a.cfg.Guards),
 		Context: a.cfg.ContextLength, Summarise: a.summarise(), StopWhen: a.cfg.StopWhen.loop()}
 }
 

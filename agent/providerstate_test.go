@@ -22,7 +22,7 @@ import (
 )
 
 // services are those that want back what they attach to an answer.
-var services = []llmtest.Service{llmtest.DeepSeek, llmtest.Gemini, llmtest.OpenRouter, llmtest.Thinking}
+var services = []llmtest.Service{llmtest.OpenAI, llmtest.DeepSeek, llmtest.Gemini, llmtest.OpenRouter, llmtest.Thinking}
 
 // refusing returns a model of a service that plays turns, and refuses a conversation without what it has attached.
 func refusing(t *testing.T, service llmtest.Service, turns ...llmtest.Turn) (llm.Model, *llmtest.Server) {

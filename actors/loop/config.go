@@ -147,6 +147,8 @@ type Config struct {
 	MaxTokens int
 	// Temperature is left to the provider where nil.
 	Temperature *float64
+	// Effort is how much the model thinks. Empty leaves it to the model.
+	Effort llm.Effort
 
 	// GateNow says that Gate looks nothing up: the run's actor calls it, and no task.
 	GateNow bool
@@ -274,7 +276,8 @@ func (s *shared) recordedLimits() *runlog.Limits {
 func (c *config) takeOver(next *Config) *config {
 	d, s := *c, *c.shared
 	s.Agent, s.Hash, s.System, s.Model = next.Agent, next.Hash, next.System, next.Model
-	s.MaxTokens, s.Temperature, s.GateNow, s.Guards, s.StopWhen = next.MaxTokens, next.Temperature, next.GateNow, next.Guards, next.StopWhen
+	s.MaxTokens, s.Temperature, s.Effort, s.GateNow = next.MaxTokens, next.Temperature, next.Effort, next.GateNow
+	s.Guards, s.StopWhen = next.Guards, next.StopWhen
 	s.Context, s.Summarise, s.Pricing = next.Context, next.Summarise, next.Pricing
 	d.shared, d.Tools, d.Gate = &s, next.Tools, next.Gate
 	d.Path = append(slices.Clone(c.Path), next.Agent)

@@ -68,6 +68,7 @@ func (cv *conversation) request(cfg *config) *llm.Request {
 		Tools:       cv.tools.tools,
 		MaxTokens:   cfg.MaxTokens,
 		Temperature: cfg.Temperature,
+		Effort:      cfg.Effort,
 		Schema:      cfg.Schema,
 	}
 }

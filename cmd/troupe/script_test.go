@@ -79,7 +79,7 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 		dialect, args = args[0], args[1:]
 	}
 	switch service = llmtest.Service(dialect); service {
-	case llmtest.DeepSeek, llmtest.Gemini, llmtest.OpenRouter:
+	case llmtest.OpenAI, llmtest.DeepSeek, llmtest.Gemini, llmtest.OpenRouter:
 		dialect = "openai"
 	case llmtest.Thinking:
 		dialect = "ollama"

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/troupe-dev/troupe/internal/nearest"
+	"github.com/troupe-dev/troupe/llm"
 )
 
 var agentName = nameForm{regexp.MustCompile(`^[A-Za-z0-9_-]+$`), 64}
@@ -66,8 +67,21 @@ func (d *decoder) agentFields(a *Agent, c *Config, foreign bool) fields {
 				d.fail(n, "approve: %s in a project's file counts only if you name the file (--config %s); writes and all may stand here", a.Approve, FileName)
 			}
 		},
+		"thinking": func(n *yaml.Node) {
+			var effort string
+			d.oneOf(&effort, efforts()...)(n)
+			a.Thinking = llm.Effort(effort)
+		},
 		"input": d.schema(&a.Input), "output": d.schema(&a.Output),
 	}
+}
+
+// efforts are the words for how much a model thinks.
+func efforts() (words []string) {
+	for _, e := range llm.Efforts {
+		words = append(words, string(e))
+	}
+	return words
 }
 
 // agentTools reads a list of what is allowed, or a mapping with allow and deny.

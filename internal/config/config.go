@@ -106,7 +106,8 @@ type Agent struct {
 	// model sees; nil allows all, and Deny wins.
 	Allow, Deny []string
 	Limits      Limits
-	Approve     string // "", never, tainted, writes or all
+	Approve     string     // "", never, tainted, writes or all
+	Thinking    llm.Effort // one of [llm.Efforts]; empty leaves it to the model
 	// Input and Output are JSON schemas; nil means none.
 	Input, Output json.RawMessage
 
@@ -122,7 +123,8 @@ type Agent struct {
 // Provider is a server of models as a file has it: variables are not expanded.
 type Provider struct {
 	Type string // [TypeOpenAI] or [TypeOllama]
-	// What MaxTokensField and APIVersion mean is said in openai.Options.
+	// What API, MaxTokensField and APIVersion mean is said in openai.Options.
+	API            string // "", auto, chat or responses
 	MaxTokensField string
 	APIVersion     string
 	// Concurrency and PerMinute bound the requests. Zero means not said.

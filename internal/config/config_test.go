@@ -30,6 +30,7 @@ models:
       api_key_env: OPENROUTER_API_KEY
       headers: { X-Title: troupe, X-Team: "${TEAM:-none}" }
       max_tokens_field: max_tokens
+      api: chat
     azure:
       type: openai
       base_url: https://acme.openai.azure.com
@@ -64,7 +65,7 @@ func TestParse(t *testing.T) {
 		!reflect.DeepEqual(m.Aliases, map[string][]string{"claude-3-sonnet": {"ollama/qwen3:8b"}}) {
 		t.Errorf("models: got %+v", m)
 	}
-	if p := m.Prices["openai/gpt-5-mini"]; p.Input != llm.Unit/4 || p.Output != 2*llm.Unit || p.Source != "troupe.yaml:24" {
+	if p := m.Prices["openai/gpt-5-mini"]; p.Input != llm.Unit/4 || p.Output != 2*llm.Unit || p.Source != "troupe.yaml:25" {
 		t.Errorf("price: got %+v", p)
 	}
 	card := m.Cards["openrouter/anthropic/claude-sonnet-4.5"]
@@ -134,6 +135,9 @@ func TestMistakes(t *testing.T) {
 		{"time of a rule", "version: 1\nstore: { rules: [{ state: failed, keep: always }] }", `f.yaml:2:41: want a time such as 90d, 36h or 10m, or forever, got "always"`},
 		{"rule without a time", "version: 1\nstore: { rules: [{ state: failed }] }", "f.yaml:2:18: a rule says how long: keep: 30d, or keep: forever"},
 		{"rule of all", "version: 1\nstore: { rules: [{ keep: 1d }] }", "f.yaml:2:18: a rule says for what"},
+		{"an effort", "version: 1\nagents: { a: { instructions: x, thinking: hard } }", `want one of none, minimal, low, medium, high, xhigh, max, got "hard"`},
+		{"an API", "version: 1\nmodels: { providers: { x: { base_url: 'http://a', api: grpc } } }", `want one of auto, chat, responses, got "grpc"`},
+		{"an API of Ollama", "version: 1\nmodels: { providers: { ollama: { api: chat } } }", `api, api_version and max_tokens_field are for the type openai`},
 		{"policy", "version: 1\nsampling: { default: always }", `want one of ask, allow, deny, got "always"`},
 	}
 	dir := t.TempDir()

@@ -99,6 +99,7 @@ func (d *decoder) provider(key, n *yaml.Node) Provider {
 		"api_key_env":      one(d.variable(&p.keyEnv)),
 		"api_key_file":     one(d.text(&p.keyFile)),
 		"headers":          d.headers(&p),
+		"api":              d.oneOf(&p.API, "auto", "chat", "responses"),
 		"max_tokens_field": d.oneOf(&p.MaxTokensField, "max_tokens", "max_completion_tokens"),
 		"api_version":      d.text(&p.APIVersion),
 		"concurrency":      d.count(&p.Concurrency),
@@ -110,8 +111,8 @@ func (d *decoder) provider(key, n *yaml.Node) Provider {
 		return p
 	}
 	switch {
-	case p.Type == TypeOllama && (p.MaxTokensField != "" || p.APIVersion != ""):
-		d.fail(n, "max_tokens_field and api_version are for the type openai")
+	case p.Type == TypeOllama && (p.API != "" || p.MaxTokensField != "" || p.APIVersion != ""):
+		d.fail(n, "api, api_version and max_tokens_field are for the type openai")
 	case p.Type == TypeOpenAI && (p.KeepAlive != 0 || p.Context != 0):
 		d.fail(n, "keep_alive and context are for the type ollama; what a model has is said in models.cards")
 	case p.baseURL == "" && !usual(key.Value, p.Type):

@@ -81,7 +81,7 @@ func (p *Provider) open(getenv func(string) string) {
 	}
 	o := &openai.Options{
 		Provider: p.Name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Header: p.Header(),
-		APIVersion: p.APIVersion, MaxTokensField: p.MaxTokensField,
+		API: openai.API(p.API), APIVersion: p.APIVersion, MaxTokensField: p.MaxTokensField,
 	}
 	if p.Name == config.TypeOpenAI {
 		o.Organization = cmp.Or(getenv("OPENAI_ORG_ID"), getenv("OPENAI_ORGANIZATION"))

@@ -19,7 +19,7 @@ type Service string
 
 // The services.
 const (
-	OpenAI     Service = "openai"     // tools by the Responses API only, unless the effort is none; encrypted reasoning before each call, none for others' calls
+	OpenAI     Service = "gpt"        // OpenAI itself: tools by the Responses API only, unless the effort is none; encrypted reasoning before each call, none for others' calls
 	DeepSeek   Service = "deepseek"   // thinking mode: reasoning_content on each message with calls; empty for others' calls
 	Gemini     Service = "gemini"     // a signature at the first call of each message since the last prompt; a fixed word for others' calls
 	OpenRouter Service = "openrouter" // signed reasoning_details, unchanged; none for others' calls

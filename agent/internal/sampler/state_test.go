@@ -14,7 +14,7 @@ import (
 // SAMP-24, SAMP-25: a server that drives a loop gives back what it was given, and a service that wants it takes the next turn. The server
 // cannot read it, and what is not its own, or is changed, counts as missing.
 func TestSealedState(t *testing.T) {
-	for _, service := range []llmtest.Service{llmtest.DeepSeek, llmtest.Gemini, llmtest.OpenRouter} {
+	for _, service := range []llmtest.Service{llmtest.OpenAI, llmtest.DeepSeek, llmtest.Gemini, llmtest.OpenRouter} {
 		for name, change := range map[string]func(m *mcp.CreateMessageResult){
 			"given back":         func(*mcp.CreateMessageResult) {},
 			"left out":           func(r *mcp.CreateMessageResult) { r.Content[0].(*mcp.ToolUseContent).Meta = nil },

@@ -38,7 +38,7 @@ var (
 	}
 	completedFlags = map[string]completed{
 		"agent": completeAgents, "model": completeModels, "server": completeServers, "trust": completeServers, "resume": completeRuns,
-		"approve": oneOfWords("never", "writes", "tainted", "all"), "on-limit": oneOfWords("stop", "ask", "wrap-up"), "output-format": oneOfWords("text", "json", "stream-json"),
+		"approve": oneOfWords("never", "writes", "tainted", "all"), "thinking": oneOfWords("none", "minimal", "low", "medium", "high", "xhigh", "max"), "on-limit": oneOfWords("stop", "ask", "wrap-up"), "output-format": oneOfWords("text", "json", "stream-json"),
 		"log-level": oneOfWords("debug", "info", "warn", "error"), "log-format": oneOfWords("text", "json"), "scope": oneOfWords("project", "user"),
 		"protocol": oneOfWords("auto", "legacy", "modern"),
 	}

@@ -29,13 +29,14 @@ type Flags struct {
 	ServerFlags
 	samplingFlags
 	limitFlags
-	model   string
-	Agent   string
-	approve string
-	yes     bool
-	system  string
-	allow   []string // --tool
-	deny    []string // --no-tool
+	model    string
+	Agent    string
+	approve  string
+	thinking string
+	yes      bool
+	system   string
+	allow    []string // --tool
+	deny     []string // --no-tool
 
 	// The rest are no flags: a command sets them itself.
 
@@ -59,6 +60,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	f.set = flags
 	flags.StringVarP(&f.model, "model", "m", "", "`PROVIDER/MODEL`, such as ollama/qwen3:8b (default: what is found)")
 	flags.StringVarP(&f.Agent, "agent", "a", "", "run this `AGENT` of troupe.yaml or of .agents/agents")
+	flags.StringVar(&f.thinking, "thinking", "", "how much the model thinks, as near as it can: `LEVEL` is none, minimal, low, medium, high, xhigh or max (default: the agent's, or the model's own)")
 	flags.StringVar(&f.approve, "approve", "", "`WHICH` tool calls ask first: never, all, writes (all but read-only tools of trusted servers), or tainted (those that may carry private data out after untrusted text was read) (default: the agent's, or writes)")
 	flags.BoolVar(&f.yes, "yes", false, "the same as --approve never")
 	flags.StringVar(&f.system, "system", "", "instructions, the system `TEXT`, in place of the agent's")
@@ -328,10 +330,14 @@ func NewAgent(e *env.Env, f *Flags, o *Opened, name string, def *config.Agent, m
 	if err != nil {
 		return nil, err
 	}
+	thinking := llm.Effort(f.thinking)
+	if thinking != "" && !slices.Contains(llm.Efforts, thinking) {
+		return nil, env.Usagef("--thinking %q: want one of %v", f.thinking, llm.Efforts)
+	}
 	cfg := &agent.Config{
 		Instructions: cmp.Or(f.system, def.Instructions), Description: def.Description, Model: model, Servers: def.Servers,
 		Allow: def.Allow, Deny: slices.Concat(def.Deny, f.deny), Limits: limits, Approve: policy, Input: def.Input, Output: def.Output,
-		AskExpiry: f.AskExpiry,
+		Thinking: cmp.Or(thinking, def.Thinking), AskExpiry: f.AskExpiry,
 	}
 	if f.allow != nil {
 		cfg.Allow = f.allow

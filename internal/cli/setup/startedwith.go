@@ -59,7 +59,7 @@ type startedServer struct {
 }
 
 // recordedFlags are the flags that are recorded as they are given.
-var recordedFlags = []string{"model", "approve", "yes", "system", "tool", "no-tool", "price", "server", "trust", "sampling", "protocol"}
+var recordedFlags = []string{"model", "approve", "yes", "thinking", "system", "tool", "no-tool", "price", "server", "trust", "sampling", "protocol"}
 
 // together are flags that say the same: one of them that is given takes the place of all.
 var together = map[string][]string{"approve": {"yes"}, "yes": {"approve"}}
