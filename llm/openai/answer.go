@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -17,6 +18,7 @@ import (
 type event struct {
 	Type        string      `json:"type"`
 	Delta       jsonx.Value `json:"delta"`
+	ItemID      jsonx.Value `json:"item_id"`
 	OutputIndex jsonx.Value `json:"output_index"`
 	Item        jsonx.Value `json:"item"`
 	Response    jsonx.Value `json:"response"`
@@ -33,9 +35,10 @@ type response struct {
 	Incomplete jsonx.Value           `json:"incomplete_details"`
 }
 
-// item is one entry of an answer.
+// item is what is needed of an item of a response.
 type item struct {
 	Type      string                `json:"type"`
+	ID        string                `json:"id"`
 	CallID    string                `json:"call_id"`
 	Name      string                `json:"name"`
 	Arguments string                `json:"arguments"`
@@ -46,20 +49,66 @@ type item struct {
 }
 
 type itemContent struct {
-	Type    string `json:"type"`
 	Text    string `json:"text"`
 	Refusal string `json:"refusal"`
 }
 
-// answer puts the items of a response together.
+// The types of items that count.
+const (
+	itemReasoning = "reasoning"
+	itemMessage   = "message"
+	itemCall      = "function_call"
+)
+
+// entry is an item of the answer that has begun.
+type entry struct {
+	id    string
+	index int // -1 where the server does not count
+	kind  string
+	whole bool
+	said  bool     // text of it was passed on
+	call  *pending // of a call
+	raw   json.RawMessage
+	phase string
+}
+
+// answer is a response: its items in the order in which they have begun.
 type answer struct {
-	done    map[int]bool      // the items that came whole, by index
-	said    map[int]bool      // the messages of which text came
-	thought map[int]bool      // the reasoning of which text came
-	waiting []json.RawMessage // reasoning, before it is known to what it led
-	before  []json.RawMessage // that led to the text
-	size    int               // of both, and of that in calls; above [llm.MaxState] nothing is kept
-	phase   string            // of the last message
+	items []*entry
+	size  int // of what may be given back; above [llm.MaxState] nothing is
+}
+
+// find returns the item that an event is of. Servers name it by its ID or count it, or do both and one of them wrongly: some give
+// several items the same number, others call an item otherwise in each event. Without a kind it may be of any.
+func (a *answer) find(id string, index int, kind string) *entry {
+	for _, e := range a.items {
+		if id != "" && e.id == id {
+			return e
+		}
+	}
+	for _, e := range slices.Backward(a.items) {
+		if !e.whole && e.index == index && (index >= 0 || id == "") && (kind == "" || e.kind == kind) {
+			return e
+		}
+	}
+	return nil
+}
+
+// begin adds an item.
+func (t *turn) begin(id string, index int, kind string) (*entry, error) {
+	if len(t.answer.items) == rest.MaxFew {
+		return nil, t.origin.New(llm.ErrTooLarge, "an answer of more than %d items", rest.MaxFew)
+	}
+	e := &entry{id: id, index: index, kind: kind}
+	if kind == itemCall {
+		p, err := t.calls.begin()
+		if err != nil {
+			return nil, t.origin.New(err, "")
+		}
+		e.call = p
+	}
+	t.answer.items = append(t.answer.items, e)
+	return e, nil
 }
 
 // event takes one document of the Responses API.
@@ -71,20 +120,16 @@ func (t *turn) event(data []byte) error {
 		}
 		return t.unreadable(err)
 	}
-	index := numberOf(ev.OutputIndex)
+	kind := ""
 	switch ev.Type {
 	case "response.output_text.delta", "response.refusal.delta":
-		return t.say(index, textOf(ev.Delta), ev.Type == "response.refusal.delta")
-	case "response.reasoning_summary_part.added":
-		if len(t.answer.thought) > 0 {
-			return t.pass("\n\n", llm.ThinkingDelta{Text: "\n\n"})
-		}
-	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		return t.think(index, textOf(ev.Delta))
-	case "response.output_item.added", "response.output_item.done":
-		return t.item(index, ev.Item, ev.Type == "response.output_item.done")
+		kind = itemMessage
+	case "response.reasoning_summary_part.added", "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		kind = itemReasoning
 	case "response.function_call_arguments.delta":
-		return t.fragment(callDelta{Index: &index, Function: functionCall{Arguments: textOf(ev.Delta)}})
+		kind = itemCall
+	case "response.output_item.added", "response.output_item.done":
+		return t.item(numberOf(ev.OutputIndex), ev.Item, ev.Type == "response.output_item.done")
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		return t.response(ev.Response)
 	case "", "error":
@@ -95,7 +140,39 @@ func (t *turn) event(data []byte) error {
 			return t.response(data)
 		}
 	}
-	return nil
+	if kind == "" {
+		return nil
+	}
+	id, index := textOf(ev.ItemID), numberOf(ev.OutputIndex)
+	e := t.answer.find(id, index, kind)
+	if e == nil {
+		var err error
+		if e, err = t.begin(id, index, kind); err != nil {
+			return err
+		}
+	}
+	return t.piece(e, ev.Type, textOf(ev.Delta))
+}
+
+// piece takes a piece of an item.
+func (t *turn) piece(e *entry, event, text string) error {
+	switch event {
+	case "response.refusal.delta":
+		return t.say(e, text, true)
+	case "response.output_text.delta":
+		return t.say(e, text, false)
+	case "response.reasoning_summary_part.added":
+		if e.said {
+			return t.think(e, "\n\n")
+		}
+		return nil
+	case "response.function_call_arguments.delta":
+		if e.call == nil { // an item of another kind by that ID
+			return nil
+		}
+		return t.fragment(e.call, callDelta{Function: functionCall{Arguments: text}})
+	}
+	return t.think(e, text)
 }
 
 // unreadable is the error for what is not what the API promises.
@@ -106,26 +183,22 @@ func (t *turn) unreadable(err error) error {
 	return t.origin.Retryable(llm.ErrBadResponse, "%v", err)
 }
 
-// fragment takes a fragment of a call.
-func (t *turn) fragment(d callDelta) error {
-	if err := t.calls.add(d); err != nil {
+func (t *turn) fragment(p *pending, d callDelta) error {
+	if err := t.calls.extend(p, d); err != nil {
 		return t.origin.New(err, "")
 	}
 	return nil
 }
 
 // say takes a piece of the text of a message.
-func (t *turn) say(index int, text string, refusal bool) error {
-	a := &t.answer
+func (t *turn) say(e *entry, text string, refusal bool) error {
 	if text == "" {
 		return nil
 	}
-	if !a.said[index] {
-		if len(a.said) > 0 { // another message
-			text = "\n\n" + text
-		}
-		note(&a.said, index)
+	if !e.said && slices.ContainsFunc(t.answer.items, func(other *entry) bool { return other.kind == itemMessage && other.said }) {
+		text = "\n\n" + text // another message
 	}
+	e.said = true
 	if refusal {
 		t.refused = true
 		return t.pass(text, llm.TextDelta{Text: text})
@@ -134,100 +207,70 @@ func (t *turn) say(index int, text string, refusal bool) error {
 }
 
 // think takes a piece of the model's reasoning.
-func (t *turn) think(index int, text string) error {
-	note(&t.answer.thought, index)
+func (t *turn) think(e *entry, text string) error {
+	e.said = true
 	return t.pass(text, llm.ThinkingDelta{Text: text})
-}
-
-func note(set *map[int]bool, index int) {
-	if *set == nil {
-		*set = make(map[int]bool)
-	}
-	if len(*set) < rest.MaxFew {
-		(*set)[index] = true
-	}
 }
 
 // item takes an item as it begins, or as it is whole.
 func (t *turn) item(index int, raw jsonx.Value, whole bool) error {
-	a := &t.answer
 	var it item
-	if raw.Kind() != '{' || a.done[index] {
+	if raw.Kind() != '{' {
 		return nil
 	}
 	if err := jsonx.Unmarshal(raw, &it); err != nil {
 		return t.unreadable(fmt.Errorf("an item of the answer: %w", err))
 	}
-	if whole {
-		if len(a.done) == rest.MaxFew {
-			return t.origin.New(llm.ErrTooLarge, "an answer of more than %d items", rest.MaxFew)
-		}
-		note(&a.done, index)
-	}
 	switch it.Type {
-	case "function_call":
-		return t.called(index, &it, whole)
-	case "message":
-		if whole {
-			return t.messaged(index, &it)
-		}
-	case "reasoning":
-		if whole {
-			return t.reasoned(index, raw, &it)
+	case itemReasoning, itemMessage, itemCall:
+	default:
+		return nil
+	}
+	var e *entry
+	if whole || it.ID != "" {
+		e = t.answer.find(it.ID, index, it.Type)
+	}
+	if e == nil || !whole && e.id != it.ID {
+		var err error
+		if e, err = t.begin(it.ID, index, it.Type); err != nil {
+			return err
 		}
 	}
-	return nil
+	if e.whole || e.kind != it.Type {
+		return nil
+	}
+	e.whole = whole
+	return t.fill(e, raw, &it)
 }
 
-// reasoned takes whole reasoning, the text of which has come already, as a rule. It is kept if it has something that the server
-// can take: of the rest the server itself keeps nothing.
-func (t *turn) reasoned(index int, raw jsonx.Value, it *item) error {
-	a := &t.answer
-	if (it.Encrypted != "" || len(it.Content) > 0) && a.room(len(raw)) {
-		a.waiting = append(a.waiting, json.RawMessage(raw))
+// fill takes what an item has said of itself. What has come in pieces already is not taken again.
+func (t *turn) fill(e *entry, raw jsonx.Value, it *item) error {
+	switch e.kind {
+	case itemCall:
+		d := callDelta{ID: it.CallID, Function: functionCall{Name: it.Name}}
+		if len(e.call.args) == 0 {
+			d.Function.Arguments = it.Arguments
+		}
+		return t.fragment(e.call, d)
+	case itemMessage:
+		e.phase = it.Phase
+	case itemReasoning: // of what has nothing but an ID the server itself keeps nothing
+		if e.whole && (it.Encrypted != "" || len(it.Content) > 0) {
+			e.raw = json.RawMessage(raw)
+			t.answer.size += len(raw)
+		}
 	}
-	if a.thought[index] {
+	if e.said || !e.whole {
 		return nil
 	}
 	for _, part := range slices.Concat(it.Summary, it.Content) {
-		if err := t.think(index, part.Text); err != nil {
-			return err
+		var err error
+		if e.kind == itemReasoning {
+			err = t.think(e, part.Text)
+		} else {
+			err = t.say(e, part.Text+part.Refusal, part.Refusal != "")
 		}
-	}
-	return nil
-}
-
-// called takes a call. Its arguments are those that have come in pieces, unless none did.
-func (t *turn) called(index int, it *item, whole bool) error {
-	d := callDelta{Index: &index}
-	p := t.calls.find(d)
-	if p == nil {
-		d.ID, d.Function.Name = it.CallID, it.Name
-		if err := t.fragment(d); err != nil {
-			return err
-		}
-		p = t.calls.find(d)
-		for _, raw := range t.answer.waiting {
-			p.state = append(p.state, llm.ProviderState{Kind: kindItem, Data: raw})
-		}
-		t.answer.waiting = nil
-	}
-	if whole && len(p.args) == 0 {
-		return t.fragment(callDelta{Index: &index, Function: functionCall{Arguments: it.Arguments}})
-	}
-	return nil
-}
-
-// messaged takes a whole message, the text of which has come already, as a rule.
-func (t *turn) messaged(index int, it *item) error {
-	a := &t.answer
-	a.before, a.waiting = append(a.before, a.waiting...), nil
-	a.phase = it.Phase
-	if a.said[index] {
-		return nil
-	}
-	for _, c := range it.Content {
-		if err := t.say(index, c.Text+c.Refusal, c.Refusal != ""); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -250,9 +293,11 @@ func (t *turn) response(raw jsonx.Value) error {
 	if r.Usage.Kind() == '{' && jsonx.Unmarshal(r.Usage, &usage) == nil {
 		t.usage.PromptTokens, t.usage.CompletionTokens = int(usage.Input), int(usage.Output)
 	}
-	for i, raw := range r.Output {
-		if err := t.item(i, raw, true); err != nil {
-			return err
+	if len(t.answer.items) == 0 { // else they have come
+		for i, raw := range r.Output {
+			if err := t.item(i, raw, true); err != nil {
+				return err
+			}
 		}
 	}
 	status := textOf(r.Status)
@@ -277,25 +322,30 @@ func (t *turn) response(raw jsonx.Value) error {
 	return nil
 }
 
-func (a *answer) room(n int) bool {
-	a.size += n
-	return a.size <= llm.MaxState
-}
-
-// state is what belongs to the message itself. Reasoning that has led to nothing is not given back: a server refuses it.
-func (a *answer) state(own llm.ProviderState) (list []llm.ProviderState) {
+// attach gives each call the reasoning before it, and returns what belongs to the text. Reasoning that has led to nothing is not
+// given back: a server refuses it.
+func (a *answer) attach(own llm.ProviderState) (before []llm.ProviderState) {
 	if a.size > llm.MaxState {
 		return nil
 	}
-	for _, raw := range a.before {
-		own.Kind, own.Data = kindItem, raw
-		list = append(list, own)
+	var waiting []llm.ProviderState
+	phase := ""
+	for _, e := range a.items {
+		switch {
+		case e.raw != nil:
+			own.Kind, own.Data = kindItem, e.raw
+			waiting = append(waiting, own)
+		case e.call != nil:
+			e.call.state, waiting = waiting, nil
+		case e.kind == itemMessage:
+			before, waiting, phase = append(before, waiting...), nil, e.phase
+		}
 	}
-	if a.phase != "" {
-		own.Kind, own.Data = kindPhase, jsonx.AppendQuote(nil, a.phase)
-		list = append(list, own)
+	if phase != "" {
+		own.Kind, own.Data = kindPhase, jsonx.AppendQuote(nil, phase)
+		before = append(before, own)
 	}
-	return list
+	return before
 }
 
 // textOf is the text of a string; empty for anything else.
@@ -306,10 +356,11 @@ func textOf(v jsonx.Value) (text string) {
 	return text
 }
 
-// numberOf is a small number, which may come as its text; 0 for anything else.
-func numberOf(v jsonx.Value) (n int) {
-	if _, err := fmt.Sscan(strings.Trim(string(v), `"`), &n); err != nil || n < 0 {
-		return 0
+// numberOf is a number from 0 on, which may come as its text; -1 for anything else.
+func numberOf(v jsonx.Value) int {
+	n, err := strconv.Atoi(strings.Trim(string(v), `"`))
+	if err != nil || n < 0 {
+		return -1
 	}
 	return n
 }

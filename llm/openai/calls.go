@@ -25,19 +25,32 @@ type pending struct {
 	state []llm.ProviderState // without their owner
 }
 
-// add takes a fragment. Its size bound is [rest.MaxDocument] for all calls together.
-func (c *calls) add(d callDelta) error {
+// add takes a fragment.
+func (c *calls) add(d callDelta) (err error) {
 	p := c.find(d)
 	if p == nil {
-		if len(c.list) == maxCalls {
-			return fmt.Errorf("%w: more than %d calls", llm.ErrTooLarge, maxCalls)
+		if p, err = c.begin(); err != nil {
+			return err
 		}
-		p = &pending{index: -1}
 		if d.Index != nil {
 			p.index = *d.Index
 		}
-		c.list = append(c.list, p)
 	}
+	return c.extend(p, d)
+}
+
+// begin begins a call.
+func (c *calls) begin() (*pending, error) {
+	if len(c.list) == maxCalls {
+		return nil, fmt.Errorf("%w: more than %d calls", llm.ErrTooLarge, maxCalls)
+	}
+	p := &pending{index: -1}
+	c.list = append(c.list, p)
+	return p, nil
+}
+
+// extend puts a fragment behind a call. The bound is [rest.MaxDocument] for all calls together.
+func (c *calls) extend(p *pending, d callDelta) error {
 	if p.id == "" {
 		p.id = d.ID
 		c.size += len(p.id)
@@ -47,13 +60,10 @@ func (c *calls) add(d callDelta) error {
 			return fmt.Errorf("%w: a tool's name of more than %d bytes", llm.ErrTooLarge, rest.MaxName)
 		}
 	}
-	if c.size += len(d.Function.Arguments) + len(d.Function.Name); c.size > rest.MaxDocument {
+	if c.size += len(d.Function.Arguments) + len(d.Function.Name) + len(d.Extra); c.size > rest.MaxDocument {
 		return fmt.Errorf("%w: calls of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
 	}
 	if len(d.Extra) > 0 {
-		if c.size += len(d.Extra); c.size > rest.MaxDocument {
-			return fmt.Errorf("%w: calls of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
-		}
 		p.state = []llm.ProviderState{{Kind: kindExtra, Data: d.Extra}}
 	}
 	p.args = append(p.args, d.Function.Arguments...)

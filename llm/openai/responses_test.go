@@ -153,6 +153,21 @@ func TestResponsesEvents(t *testing.T) {
 			`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a\":1}"}`, `{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"a\":1}"}`,
 			`{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"1","name":"f","arguments":"{\"a\":1}"}}`,
 			`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"said"}]},{"type":"function_call","call_id":"1","name":"f","arguments":"{\"a\":1}"}]}}`}},
+		{"items without numbers", `f{"a":1} f{"a":2} tool_calls`, []string{ // llama-server
+			`{"type":"response.output_item.added","item":{"type":"function_call","id":"fc_1","call_id":"1","name":"f","arguments":""}}`, `{"type":"response.function_call_arguments.delta","item_id":"fc_1","delta":"{\"a\":1}"}`,
+			`{"type":"response.output_item.added","item":{"type":"function_call","id":"fc_2","call_id":"2","name":"f","arguments":""}}`, `{"type":"response.function_call_arguments.delta","item_id":"fc_2","delta":"{\"a\":2}"}`,
+			`{"type":"response.output_item.done","item":{"type":"function_call","id":"fc_1","call_id":"1","name":"f","arguments":"{\"a\":1}"}}`, `{"type":"response.output_item.done","item":{"type":"function_call","id":"fc_2","call_id":"2","name":"f","arguments":"{\"a\":2}"}}`, done}},
+		{"items with the same number", `f{"a":1} f{"a":2} tool_calls`, []string{ // Ollama
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc_1","call_id":"1","name":"f","arguments":""}}`, `{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":0,"delta":"{\"a\":1}"}`,
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","id":"fc_1","call_id":"1","name":"f","arguments":"{\"a\":1}"}}`,
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc_2","call_id":"2","name":"f","arguments":""}}`, `{"type":"response.function_call_arguments.delta","item_id":"fc_2","output_index":0,"delta":"{\"a\":2}"}`,
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","id":"fc_2","call_id":"2","name":"f","arguments":"{\"a\":2}"}}`, done}},
+		{"items with another ID in each event", `said f{"a":1} f{"a":2} tool_calls`, []string{ // a proxy that hides them
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"x1","content":[]}}`, `{"type":"response.output_text.delta","output_index":0,"item_id":"x2","delta":"said"}`,
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"x3","content":[{"type":"output_text","text":"said"}]}}`,
+			`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"x4","call_id":"1","name":"f","arguments":""}}`, `{"type":"response.output_item.added","output_index":2,"item":{"type":"function_call","id":"x5","call_id":"2","name":"f","arguments":""}}`,
+			`{"type":"response.function_call_arguments.delta","output_index":2,"item_id":"x6","delta":"{\"a\":2}"}`, `{"type":"response.function_call_arguments.delta","output_index":1,"item_id":"x7","delta":"{\"a\":1}"}`,
+			`{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","id":"x8","call_id":"1","name":"f","arguments":"{\"a\":1}"}}`, `{"type":"response.output_item.done","output_index":2,"item":{"type":"function_call","id":"x9","call_id":"2","name":"f","arguments":"{\"a\":2}"}}`, done}},
 		{"two messages", "one\n\ntwo stop", []string{`{"type":"response.output_text.delta","output_index":0,"delta":"one"}`, `{"type":"response.output_text.delta","output_index":"1","delta":"two"}`, done}},
 		{"summaries and unknown things", "(a\n\nb) ok stop", []string{
 			`{"type":"response.reasoning_summary_part.added","summary_index":0}`, `{"type":"response.reasoning_summary_text.delta","delta":"a"}`, `{"type":"response.reasoning_summary_part.added","summary_index":1}`,

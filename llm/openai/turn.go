@@ -202,8 +202,8 @@ func (t *turn) delta(d *delta) error {
 		d.ToolCalls = append(d.ToolCalls, callDelta{Index: new(int), Function: *d.FunctionCall})
 	}
 	for _, cd := range d.ToolCalls {
-		if err := t.fragment(cd); err != nil {
-			return err
+		if err := t.calls.add(cd); err != nil {
+			return t.origin.New(err, "")
 		}
 	}
 	return nil
@@ -240,6 +240,7 @@ func (t *turn) finish() error {
 	if err := t.pass(left, llm.TextDelta{Text: left}); err != nil {
 		return err
 	}
+	before := t.answer.attach(t.how.own)
 	calls, cut, err := t.completeCalls()
 	if err != nil {
 		return err
@@ -259,8 +260,7 @@ func (t *turn) finish() error {
 		t.bytes += len(call.Name) + len(call.Arguments)
 	}
 	if t.emit(t.cost()) {
-		state := append(t.state.state(t.how.own), t.answer.state(t.how.own)...)
-		t.emit(llm.Finish{Reason: t.finishReason(len(calls) + len(cut)), Model: t.model, Cut: cut, State: state})
+		t.emit(llm.Finish{Reason: t.finishReason(len(calls) + len(cut)), Model: t.model, Cut: cut, State: append(t.state.state(t.how.own), before...)})
 	}
 	return nil
 }
