@@ -1,8 +1,8 @@
 package openai
 
 import (
-	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/troupe-dev/troupe/llm"
 )
@@ -14,21 +14,23 @@ type generation struct {
 	o            bool
 }
 
-var (
-	gptName = regexp.MustCompile(`^gpt-([0-9])(?:\.([0-9]{1,2}))?(?:$|[-:@])`)
-	oName   = regexp.MustCompile(`^o[0-9](?:$|[-:@])`)
-)
-
 func generationOf(model string) generation {
-	if oName.MatchString(model) {
+	name, number := model, ""
+	if i := strings.IndexAny(model, "-:@"); i > 0 {
+		name, number = model[:i], model[i+1:]
+	}
+	if len(name) == 2 && name[0] == 'o' && name[1] >= '0' && name[1] <= '9' {
 		return generation{o: true}
 	}
-	m := gptName.FindStringSubmatch(model)
-	if m == nil {
+	if i := strings.IndexAny(number, "-:@"); i > 0 {
+		number = number[:i]
+	}
+	first, second, _ := strings.Cut(number, ".")
+	if name != "gpt" || len(first) != 1 || first[0] < '0' || first[0] > '9' { // gpt-35 is Azure's name for 3.5
 		return generation{}
 	}
-	major, _ := strconv.Atoi(m[1]) // digits, or none
-	minor, _ := strconv.Atoi(m[2])
+	major, _ := strconv.Atoi(first)
+	minor, _ := strconv.Atoi(second) // none is 0
 	return generation{major: major, minor: minor}
 }
 

@@ -272,18 +272,10 @@ var commonEfforts = []llm.Effort{llm.EffortNone, llm.EffortLow, llm.EffortMedium
 
 // effort is the nearest effort that the model takes, in the servers' word for it.
 func (c *Client) effort(req *llm.Request, a *attempt) string {
-	effort, g := req.Effort, generationOf(a.own.Model)
+	effort := req.Effort
 	if a.unthinking && len(req.Tools) > 0 {
 		effort = llm.EffortNone
 	}
-	taken := a.habits.efforts
-	if taken == 0 {
-		taken = setOf(g.efforts()...)
-	}
-	if taken == 0 && !c.isOpenAI() { // its models of which nothing is known do not think, and refuse the field
-		taken = setOf(commonEfforts...)
-	}
-	a.efforts = taken
 	switch {
 	case a.omit&fieldEffort != 0:
 		return ""
@@ -295,7 +287,13 @@ func (c *Client) effort(req *llm.Request, a *attempt) string {
 	case a.switched && a.api == APIChat && a.sends(fieldSwitch) && effort == llm.EffortNone:
 		return ""
 	}
-	if a.effort = effort.Nearest(taken.list()); a.effort != "" {
+	if a.efforts = a.habits.efforts; a.efforts == 0 {
+		a.efforts = setOf(generationOf(a.own.Model).efforts()...)
+	}
+	if a.efforts == 0 && !c.isOpenAI() { // its models of which nothing is known do not think, and refuse the field
+		a.efforts = setOf(commonEfforts...)
+	}
+	if a.effort = effort.Nearest(a.efforts.list()); a.effort != "" {
 		a.sent |= fieldEffort
 	}
 	return string(a.effort)
