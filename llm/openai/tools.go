@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -59,4 +60,14 @@ func (c *Client) appendTool(dst []byte, t llm.Tool, api API) []byte {
 	}
 	dst = append(append(dst, `,"parameters":`...), parameters(t.InputSchema)...)
 	return append(dst, end...)
+}
+
+// emptySchema is the schema of a tool that takes nothing.
+var emptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
+
+func parameters(schema json.RawMessage) json.RawMessage {
+	if len(schema) == 0 {
+		return emptySchema
+	}
+	return schema
 }
