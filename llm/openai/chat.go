@@ -91,7 +91,7 @@ func appendMessage(dst []byte, messages []llm.Message, i int, back *echo) (_ []b
 	case m.Role == llm.RoleAssistant:
 		return appendAssistant(dst, m, back), nil
 	case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
-		dst, err = appendResults(dst, callsOf(messages[i-1].Content), m.Content)
+		dst, err = appendResults(dst, callsOf(messages[i-1].Content), m.Content, back)
 	default:
 		dst, err = appendUser(dst, m.Content, &chatParts)
 	}
@@ -119,7 +119,7 @@ func appendAssistant(dst []byte, m *llm.Message, back *echo) []byte {
 		if i > 0 {
 			next = `,{"id":`
 		}
-		dst = jsonx.AppendQuote(append(dst, next...), call.ID)
+		dst = jsonx.AppendQuote(append(dst, next...), back.id(call.ID))
 		dst = jsonx.AppendQuote(append(dst, `,"type":"function","function":{"name":`...), call.Name)
 		dst = jsonx.AppendQuote(append(dst, `,"arguments":`...), string(render.Arguments(call)))
 		dst = append(back.appendToCall(append(dst, '}'), m, i, call.ID), '}')
@@ -132,7 +132,7 @@ func appendAssistant(dst []byte, m *llm.Message, back *echo) []byte {
 
 // appendResults appends one message for each result, in the order of the calls, and one
 // of the user behind them all for their images.
-func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents) (_ []byte, err error) {
+func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents, back *echo) (_ []byte, err error) {
 	results := resultsOf(content)
 	var images []byte
 	for i, call := range calls {
@@ -141,7 +141,7 @@ func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents
 		}
 		text, imgs := render.ToolResult(results[call.ID])
 		dst = jsonx.AppendQuote(append(dst, `{"role":"tool","content":`...), text)
-		dst = jsonx.AppendQuote(append(dst, `,"tool_call_id":`...), call.ID)
+		dst = jsonx.AppendQuote(append(dst, `,"tool_call_id":`...), back.id(call.ID))
 		dst = append(dst, '}')
 		for _, img := range imgs {
 			images = chatParts.appendText(images, "An image from the result of "+call.Name+":")

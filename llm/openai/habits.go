@@ -18,6 +18,7 @@ type habits struct {
 	switched        bool      // a member "thinking" switches that on and off
 	unthinking      bool      // with tools its effort must be none
 	otherLimit      bool      // it knows the limit of its output by the other name
+	shortIDs        bool      // it takes no ID of a call but nine letters and digits
 	refused         uint8     // kinds of state that are not sent, as bits in the order of kinds
 	omit            field     // what is not sent
 	efforts         effortSet // that it takes; 0 where that is not known
@@ -165,6 +166,8 @@ func (a *attempt) after(err *llm.Error, req *llm.Request) habits {
 	case err.Status == http.StatusNotFound && !strings.Contains(text, "item with id"):
 	case has(text, "thought_signature", "thoughtsignature", "thought signature"):
 		h.placeholders = h.placeholders || hasCalls(req)
+	case !h.shortIDs && hasCalls(req) && refusesIDs(text):
+		h.shortIDs = true
 	case strings.Contains(text, kindReasoningContent) && !h.empty && a.lacksReasoning(req):
 		h.empty = true
 	default:
@@ -248,6 +251,12 @@ func gone(err *llm.Error) bool {
 // elsewhere reports whether a refusal points to the Responses API.
 func elsewhere(text string) bool {
 	return has(text, "v1/responses", "responses api", "responses endpoint")
+}
+
+// refusesIDs reports whether a refusal is of how the ID of a call looks: other services, and servers that drive a loop, have longer ones,
+// or with other characters in them.
+func refusesIDs(text string) bool {
+	return has(text, "tool call id", "tool_call_id", "tool_calls", "call_id", "tool_use.id") && has(text, "length", "too long", "pattern", "alphanumeric")
 }
 
 func has(text string, parts ...string) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/openai"
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 // refusing answers a request whose path and body have one of these parts, or with ! do not have it, and others behind &, with status 400
@@ -112,6 +114,31 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("sent %s, want no %s", last, tt.wantNot)
 			}
 		})
+	}
+}
+
+// An ID that another service, or a server, has given to a call may be one that this service does not take.
+func TestShortIDs(t *testing.T) {
+	for _, why := range []string{
+		"Tool call id was functions.f:0 but must be a-z, A-Z, 0-9, with a length of 9.",
+		"Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got a string with length 52 instead.",
+		"messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+		"Tool call IDs should be alphanumeric strings with length 9!",
+	} {
+		for _, api := range []openai.API{openai.APIChat, openai.APIResponses} {
+			var sent []string
+			c := openai.New("m", &openai.Options{API: api, BaseURL: "http://llm.test", HTTPClient: memhttp.Serve(t, refusing(t, &sent, "functions.f:0", why))})
+			req := called()
+			req.Messages[1].Content[0].(*mcp.ToolUseContent).ID = "functions.f:0"
+			req.Messages[2].Content[0].(*mcp.ToolResultContent).ToolUseID = "functions.f:0"
+			if _, err := llm.Generate(t.Context(), c, req); err != nil {
+				t.Fatal(err)
+			}
+			ids := regexp.MustCompile(`"(?:id|tool_call_id|call_id)":"([a-z0-9]{9})"`).FindAllStringSubmatch(sent[1], -1)
+			if len(ids) != 4 || ids[0][1] != ids[2][1] || ids[1][1] != ids[3][1] || ids[0][1] == ids[1][1] {
+				t.Errorf("%s: sent %s", why, sent[1])
+			}
+		}
 	}
 }
 

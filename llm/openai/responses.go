@@ -85,7 +85,7 @@ func appendItems(dst []byte, messages []llm.Message, i int, back *echo) (_ []byt
 	case m.Role == llm.RoleAssistant:
 		return appendOutput(dst, m, back), nil
 	case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
-		dst, err = appendOutputs(dst, callsOf(messages[i-1].Content), m.Content)
+		dst, err = appendOutputs(dst, callsOf(messages[i-1].Content), m.Content, back)
 	default:
 		dst, err = appendUser(dst, m.Content, &responseParts)
 	}
@@ -113,7 +113,7 @@ func appendOutput(dst []byte, m *llm.Message, back *echo) []byte {
 	}
 	for _, call := range calls {
 		dst = back.appendItemsBefore(dst, m, call.ID)
-		dst = jsonx.AppendQuote(append(dst, `{"type":"function_call","call_id":`...), call.ID)
+		dst = jsonx.AppendQuote(append(dst, `{"type":"function_call","call_id":`...), back.id(call.ID))
 		dst = jsonx.AppendQuote(append(dst, `,"name":`...), call.Name)
 		dst = jsonx.AppendQuote(append(dst, `,"arguments":`...), string(render.Arguments(call)))
 		dst = append(dst, "},"...)
@@ -135,14 +135,14 @@ func (e *echo) appendItemsBefore(dst []byte, m *llm.Message, call string) []byte
 }
 
 // appendOutputs appends the results of calls, in the order of these.
-func appendOutputs(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents) (_ []byte, err error) {
+func appendOutputs(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents, back *echo) (_ []byte, err error) {
 	results := resultsOf(content)
 	for i, call := range calls {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		text, images := render.ToolResult(results[call.ID])
-		dst = jsonx.AppendQuote(append(dst, `{"type":"function_call_output","call_id":`...), call.ID)
+		dst = jsonx.AppendQuote(append(dst, `{"type":"function_call_output","call_id":`...), back.id(call.ID))
 		dst = append(dst, `,"output":`...)
 		if len(images) == 0 {
 			dst = append(jsonx.AppendQuote(dst, text), '}')

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -161,6 +163,9 @@ type echo struct {
 // dialect is that of messages in [llm.Encodings]: what else decides about how they are written by an API.
 func (e *echo) dialect(api API) string {
 	mode := []byte{'0' + e.refused}
+	if e.shortIDs {
+		mode = append(mode, '#')
+	}
 	if e.empty {
 		mode = append(mode, '+')
 	}
@@ -186,6 +191,15 @@ func (e *echo) of(m *llm.Message, call, kind string) json.RawMessage {
 
 // gives reports whether state of a kind is given back.
 func (e *echo) gives(kind string) bool { return e.refused&(1<<slices.Index(kinds, kind)) == 0 }
+
+// id is the ID of a call as the server takes it.
+func (e *echo) id(call string) string {
+	if !e.shortIDs {
+		return call
+	}
+	sum := sha256.Sum256([]byte(call))
+	return hex.EncodeToString(sum[:])[:9]
+}
 
 // appendTo appends the members of a message.
 func (e *echo) appendTo(dst []byte, m *llm.Message, calls bool) []byte {
