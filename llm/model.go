@@ -64,7 +64,8 @@ type Tool struct {
 type ToolChoice string
 
 // The tool choices. ToolChoiceRequired is a strong wish and no guarantee: a turn
-// cut by its token limit has no call, and some servers ignore it. Look at the answer.
+// cut by its token limit has no call, and some servers ignore it. ToolChoiceNone does not keep every model from calling
+// either. Look at the answer.
 const (
 	ToolChoiceAuto     ToolChoice = ""
 	ToolChoiceNone     ToolChoice = "none"

@@ -132,9 +132,6 @@ func (t *turn) message(l *line) error {
 	if err := t.pass(l.Message.Content, llm.TextDelta{Text: l.Message.Content}); err != nil {
 		return err
 	}
-	if t.req.ToolChoice == llm.ToolChoiceNone { // a model may call all the same
-		return nil
-	}
 	for _, c := range l.Message.ToolCalls {
 		if err := t.call(c.ID, c.Function.Name, c.Function.Arguments); err != nil {
 			return err

@@ -265,10 +265,9 @@ func (t *turn) finish() error {
 	return nil
 }
 
-// completeCalls returns the calls of the turn, and those that must not be made. There are servers that
-// call although they were told not to, and a turn that ends with a stop sequence has none.
+// completeCalls returns the calls of the turn, and those that must not be made. A turn that ends with a stop sequence has none.
 func (t *turn) completeCalls() (calls, cut []llm.ToolCall, err error) {
-	if t.cut || t.req.ToolChoice == llm.ToolChoiceNone {
+	if t.cut {
 		return nil, nil, nil
 	}
 	reason := finishReason(t.reason)
