@@ -236,7 +236,7 @@ func TestLoopBalance(t *testing.T) {
 	}
 	wants := [][]string{
 		{"isError the tool failed: internal error", "isError no paper", "isError it returned no result",
-			`isError there is no tool "unheard-of". The tools are: bytes, fails, long, nothing, ok, panics, picture, raw`},
+			`isError there is no tool "unheard-of". Of the 8 tools the nearest are: bytes, fails, nothing, ok, panics`},
 		{"x", "isError not called: the arguments do not fit the tool's schema"},
 		{"a\uFFFDb", strings.Repeat("x", 100) + "\n[cut here: this text has 500 bytes, 100 of them are shown]", "isError the tool's result is larger than", `isError not {"n":1}`},
 	}

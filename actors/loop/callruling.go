@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/nearest"
 	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
@@ -22,7 +24,7 @@ func rule(ctx context.Context, cfg *config, tools map[string]*Tool, i int, cl *c
 	case i >= maxCalls:
 		return ruling{refusal: fmt.Sprintf("not called: one turn may ask for %d calls at the most", maxCalls)}
 	case cl.tool == nil:
-		return ruling{refusal: fmt.Sprintf("there is no tool %q. The tools are: %s", clip.Text(cl.name, 100), names(tools))}
+		return ruling{refusal: fmt.Sprintf("there is no tool %q. %s", clip.Text(cl.name, 100), toolsLike(cl.name, tools))}
 	case slices.Contains(cl.turn.spoilt, cl.id) && runlog.Cut(cl.turn.resp.Finish):
 		return ruling{refusal: "not called: " + runlog.CutBy(cl.turn.resp.Finish) + " cut your answer in the middle of this call. Write the call again and make it shorter, or make several smaller calls of it, one after the other"}
 	case slices.Contains(cl.turn.spoilt, cl.id):
@@ -72,17 +74,19 @@ func gated(ctx context.Context, cfg *config, t *Tool, args json.RawMessage, out 
 	return out
 }
 
-// names lists the names that exist, as many as are useful.
-func names(tools map[string]*Tool) string {
-	if len(tools) == 0 {
-		return "none"
+// nearTools is how many names a model reads that has called what is no tool.
+const nearTools = 5
+
+// toolsLike names the tools that the model may have meant: all where there are few.
+func toolsLike(name string, tools map[string]*Tool) string {
+	all := slices.Sorted(maps.Keys(tools))
+	switch {
+	case len(all) == 0:
+		return "There are no tools"
+	case len(all) <= nearTools:
+		return "The tools are: " + clip.Short(strings.Join(all, ", "))
 	}
-	all := make([]string, 0, len(tools))
-	for name := range tools {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return clip.Short(strings.Join(all, ", "))
+	return fmt.Sprintf("Of the %d tools the nearest are: %s", len(all), clip.Short(strings.Join(nearest.Names(name, all, nearTools), ", ")))
 }
 
 // beforeToolCall asks the guards about a call, and returns its arguments as they leave

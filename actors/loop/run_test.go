@@ -68,6 +68,30 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// TestUnknownTool: a model that calls what is no tool reads the names of all where there are few, and else of the five
+// nearest.
+func TestUnknownTool(t *testing.T) {
+	six := []string{"files__read_file", "git__log", "files__list", "mail__send", "web__fetch", "files__write_file"}
+	for n, want := range map[int]string{
+		0: "There are no tools",
+		5: "The tools are: files__list, files__read_file, git__log, mail__send, web__fetch",
+		6: "Of the 6 tools the nearest are: files__read_file, files__list, files__write_file, ",
+	} {
+		inBubble(t, func(t *testing.T, b *bench) {
+			var list []loop.Tool
+			for _, name := range six[:n] {
+				list = append(list, tool(name, echo))
+			}
+			model := llmtest.Script(llmtest.Call("file_read", "{}"), llmtest.Say("ok"))
+			b.finish(b.start(b.config(model, list...)))
+			got := results(model.Requests()[1])
+			if len(got) != 1 || !strings.HasPrefix(got[0], "error: there is no tool \"file_read\". "+want) || n == 6 && strings.Count(got[0], ",") != 4 {
+				t.Errorf("of %d tools: got %q, want %q", n, got, want)
+			}
+		})
+	}
+}
+
 // TestMistakesOfTheModel: whatever it asks for, it gets a result that it can act on.
 func TestMistakesOfTheModel(t *testing.T) {
 	strict := tool("strict", echo)
@@ -87,7 +111,8 @@ func TestMistakesOfTheModel(t *testing.T) {
 		want       string // of the result
 		events     string
 	}{
-		{"nobody", "{}", "error: there is no tool \"nobody\". The tools are: boom, bytes, fails, garbage, lost, nothing, strict", "r"},
+		{"nobody", "{}", "error: there is no tool \"nobody\". Of the 7 tools the nearest are: boom, ", "r"},
+		{"no_thing", "{}", "error: there is no tool \"no_thing\". Of the 7 tools the nearest are: nothing, ", "r"},
 		{"strict", "{}", "error: not called: the arguments do not fit the tool's schema: /n is missing", "r"},
 		{"fails", "[1]", "error: not called: the arguments are not one valid JSON object", "r"},
 		{"boom", "{}", "error: the tool failed: internal error", "i d r"},

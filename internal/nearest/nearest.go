@@ -1,4 +1,4 @@
-// Package nearest finds the name that was meant by one that is misspelt.
+// Package nearest finds the names that were meant by one that there is not.
 package nearest
 
 import "strings"
