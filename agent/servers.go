@@ -38,9 +38,10 @@ type servers struct {
 
 	// Caches that the tasks of all runs share.
 	converted atomic.Pointer[converted]
-	warned    sync.Map     // the subjects of warnings that were logged
-	warnings  atomic.Int64 // how many those are
-	accepted  sync.Map     // the hash of the instructions that models get, by server
+	inputs    *inputSchemas // shared with the servers of tenants, which mostly list the same
+	warned    sync.Map      // the subjects of warnings that were logged
+	warnings  atomic.Int64  // how many those are
+	accepted  sync.Map      // the hash of the instructions that models get, by server
 }
 
 // converted is the host's catalogue, which the host replaces whole, as tools of loops.
@@ -52,7 +53,7 @@ type converted struct {
 // startServers starts the servers that have consent. The host asks for consent itself, before it
 // starts a command.
 func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*sampler.Service, error)) (_ *servers, err error) {
-	s := &servers{all: slices.Clone(o.Servers), log: sys.Log()}
+	s := &servers{all: slices.Clone(o.Servers), log: sys.Log(), inputs: newInputSchemas()}
 	for i := range s.all {
 		if err := trust(ctx, approvals, &s.all[i]); err != nil {
 			return nil, err
@@ -201,11 +202,12 @@ func (s *servers) modelSchema(t *mcpclient.Tool) json.RawMessage {
 func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 	calls := s.calls(nil, nil)
 	safe := t.Trusted && (t.Tool.Annotations.Idempotent() || t.Tool.Annotations.ReadOnly())
+	hash := hashOf(&t.Tool) // SECA-38
 	return loop.Tool{
 		Tool:      llm.Tool{Name: t.Name, Description: t.Tool.Description, InputSchema: s.modelSchema(t)},
 		Server:    t.Server,
 		Origin:    s.origin(t.Server),
-		Hash:      hashOf(&t.Tool), // SECA-38
+		Hash:      hash,
 		Pin:       t.Hash,
 		Source:    s.source(t.Server),
 		ReadOnly:  t.Tool.Annotations.ReadOnly(),
@@ -213,6 +215,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Safe:      safe,
 		Taint:     runlog.Taint(taintOf(t.Trusted, t.Tool.Annotations)),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
+		Validate:  s.inputs.check(t, hash),
 		Go:        calls.Start(t.Name, safe), Dispatches: true, TakeUp: calls.TakeUp(t.Name),
 	}
 }

@@ -72,6 +72,7 @@ type checker struct {
 	steps    int
 
 	lenient bool            // leave out what cannot be checked
+	sent    bool            // likewise, and what another program may take another way
 	weakens bool            // a constraint was left out
 	weak    bool            // leave out too what would refuse more without it
 	skipped []*Error        // the first of what was left out
@@ -88,8 +89,8 @@ func check(raw []byte) (*document, error) {
 }
 
 // checkLenient is check for a schema that may lose what cannot be checked.
-func checkLenient(raw []byte) (*checker, error) {
-	c := &checker{lenient: true, dropped: map[string]bool{}}
+func checkLenient(raw []byte, sent bool) (*checker, error) {
+	c := &checker{lenient: true, sent: sent, dropped: map[string]bool{}}
 	if err := c.run(raw); err != nil {
 		return nil, err
 	}

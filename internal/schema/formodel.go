@@ -16,7 +16,7 @@ import (
 // does; err says why a schema is beyond the bounds of this package and was not looked
 // through.
 func ForModel(raw json.RawMessage) (_ json.RawMessage, skipped []*Error, err error) {
-	c, err := checkLenient(raw)
+	c, err := checkLenient(raw, false)
 	if err != nil {
 		return AsObject(raw), nil, err
 	}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"slices"
 )
 
 // maxSkipped bounds the keywords that [Schema.Skipped] names.
@@ -25,10 +26,33 @@ func (c *checker) mend(n *node) error {
 			delete(n.object, "additionalProperties")
 		}
 	}
+	if c.sent {
+		c.yield(n)
+	}
 	if c.weak {
 		weaken(n.object)
 	}
 	return nil
+}
+
+// yield takes from a subschema what is the receiver's to decide, see [Options].Sent.
+func (c *checker) yield(n *node) {
+	if _, ok := n.object["format"]; ok {
+		c.skip(n.ptr+"/format", "it may be an annotation only", true)
+		delete(n.object, "format")
+	}
+	required, _ := n.object["required"].([]any)
+	properties, _ := n.object["properties"].(map[string]any)
+	filled := func(name any) bool {
+		text, _ := name.(string)
+		property, _ := properties[text].(map[string]any)
+		_, ok := property["default"]
+		return ok
+	}
+	if slices.ContainsFunc(required, filled) {
+		c.skip(n.ptr+"/required", "the receiver may fill in a default", true)
+		n.object["required"] = slices.DeleteFunc(required, filled)
+	}
 }
 
 // loose are keywords that constrain nothing.

@@ -98,7 +98,7 @@ func TestLenientChangesNothingValid(t *testing.T) {
 // SECA-48, ROB-5: what is hostile stays refused, and thousands of faults cost little.
 func TestLenientHostile(t *testing.T) {
 	bad := `{"allOf":[` + strings.Repeat(`{"pattern":"(?=a)","enum":[]},`, 4000) + `{}]}`
-	c, err := checkLenient([]byte(bad))
+	c, err := checkLenient([]byte(bad), false)
 	if err != nil || len(c.skipped) != maxSkipped || len(c.dropped) != 8000 || c.steps > 50_000 {
 		t.Errorf("many faults: got %v, %d named", err, len(c.skipped))
 	}
@@ -166,4 +166,54 @@ func FuzzLenient(f *testing.F) {
 			t.Fatalf("ForModel(%q) is %q", raw, got)
 		}
 	})
+}
+
+// Of values that another program has the last word on nothing is refused that it may take: it may know other formats, and
+// fill in defaults. All else holds.
+func TestSent(t *testing.T) {
+	tests := []struct{ name, schema, yes, no string }{
+		{"format", `{"properties":{"at":{"type":"string","format":"date-time"}}}`, `{"at":"tomorrow"}`, `{"at":5}`},
+		{"format under not", `{"properties":{"at":{"type":"string","not":{"format":"ipv4"}}}}`, `{"at":"127.0.0.1"}`, `{"at":5}`},
+		{"required with a default", `{"type":"object","required":["n","s"],"properties":{"n":{"type":"integer","default":1},"s":{"type":"string"}}}`, `{"s":"x"}`, `{"n":2}`},
+		{"a default deeper down", `{"properties":{"a":{"items":{"required":["n"],"properties":{"n":{"default":null}}},"type":"array"}}}`, `{"a":[{}]}`, `{"a":{}}`},
+		{"required with a default under if", `{"if":{"required":["n"],"properties":{"n":{"default":1}}},"else":false}`, `{}`, ""},
+		{"required alone", `{"required":["n"],"properties":{"n":{"type":"integer"}}}`, `{"n":1}`, `{}`},
+		{"a pattern that RE2 has not", `{"properties":{"s":{"pattern":"^(?!x)","type":"string"}}}`, `{"s":"x"}`, `{"s":1}`},
+	}
+	for _, tt := range tests {
+		s, err := Compile(json.RawMessage(tt.schema), &Options{Sent: true})
+		if err != nil {
+			t.Fatalf("%s: Compile: %v", tt.name, err)
+		}
+		if err := s.Validate([]byte(tt.yes)); err != nil {
+			t.Errorf("%s: Validate(%s): got %v", tt.name, tt.yes, err)
+		}
+		if tt.no != "" && s.Validate([]byte(tt.no)) == nil {
+			t.Errorf("%s: Validate(%s): got no error", tt.name, tt.no)
+		}
+	}
+}
+
+// An error says whether the value is wrong, or could not be looked at.
+func TestUnchecked(t *testing.T) {
+	costly := `{"items":{"anyOf":[{"type":"string"},{"type":"number"}]}}`
+	deep := strings.Repeat("[", maxInstanceDepth+1) + strings.Repeat("]", maxInstanceDepth+1)
+	for _, tt := range []struct {
+		schema, value string
+		unchecked     bool
+	}{
+		{costly, `[{}]`, false},
+		{costly, "[" + strings.Repeat("1,", 100) + "1]", true},
+		{costly, deep, true},
+		{`{"type":"integer"}`, `"x"`, false},
+	} {
+		s, err := Compile(json.RawMessage(tt.schema), &Options{MaxWork: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *ValidationError
+		if err := s.Validate([]byte(tt.value)); !errors.As(err, &wrong) || wrong.Unchecked != tt.unchecked {
+			t.Errorf("Validate(%.20s) by %s: got %v, want one with Unchecked %v", tt.value, tt.schema, err, tt.unchecked)
+		}
+	}
 }

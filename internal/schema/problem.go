@@ -26,6 +26,9 @@ func (p Problem) String() string {
 type ValidationError struct {
 	Problems []Problem // at least one, at most Options.MaxProblems
 	More     bool      // there are others
+	// Unchecked says that nothing is wrong as far as the value was looked at, and that it
+	// is malformed or beyond a bound of the check.
+	Unchecked bool
 }
 
 // Error is written for the author of the value, a model or a person.
@@ -43,9 +46,9 @@ func (e *ValidationError) Error() string {
 	return b.String()
 }
 
-// oneProblem is an error about the whole value.
-func oneProblem(format string, args ...any) *ValidationError {
-	return &ValidationError{Problems: []Problem{{Message: fmt.Sprintf(format, args...)}}}
+// unchecked is the error of a value whose check had to end.
+func unchecked(reason string) *ValidationError {
+	return &ValidationError{Problems: []Problem{{Message: reason}}, Unchecked: true}
 }
 
 const (

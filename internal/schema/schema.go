@@ -31,12 +31,18 @@ type Options struct {
 	// refused because a keyword is missing. References, dialects and sizes are
 	// held to the same bounds as without it.
 	Lenient bool
+	// Sent is for values that go to another program, such as the arguments of a server's
+	// tool, of which that program has the last word. It is Lenient, and leaves out as well
+	// what that program may take another way: format, which asserts nothing in the dialects
+	// unless both sides agree, and required of a property with a default.
+	Sent bool
 }
 
 func (o *Options) withDefaults() Options {
 	d := *cmp.Or(o, new(Options))
 	d.MaxProblems = cmp.Or(d.MaxProblems, 10)
 	d.MaxWork = cmp.Or(d.MaxWork, 250_000)
+	d.Lenient = d.Lenient || d.Sent
 	return d
 }
 
@@ -68,7 +74,7 @@ func (s *Schema) check() (*document, error) {
 	if !s.opts.Lenient {
 		return check(s.raw)
 	}
-	c, err := checkLenient(s.raw)
+	c, err := checkLenient(s.raw, s.opts.Sent)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +99,7 @@ func (s *Schema) Defaults() map[string]json.RawMessage { return s.defaults }
 func (s *Schema) Validate(instance []byte) error {
 	if s.counted {
 		if reason := measure(instance); reason != "" {
-			return oneProblem("%s", reason)
+			return unchecked(reason)
 		}
 	}
 	quick := s.walk(instance, true)
@@ -120,12 +126,12 @@ func (s *Schema) explain(instance []byte) error {
 	case w.left < 0 && len(w.problems) > 0:
 		w.more = true
 	case w.broken != "":
-		return oneProblem("%s", w.broken)
+		return unchecked(w.broken)
 	}
 	if s.counted { // what is wrong with a value comes before what is with its parts
 		slices.SortStableFunc(w.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	}
-	return &ValidationError{w.problems, w.more}
+	return &ValidationError{Problems: w.problems, More: w.more}
 }
 
 // defaults reads properties.*.default of a schema that is known to be valid JSON.

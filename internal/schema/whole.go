@@ -197,7 +197,7 @@ func (w *walker) none(plans []*plan, i int) bool {
 		if w.allowance = part.allowance; w.broken != "" {
 			return false
 		}
-		reason := (&ValidationError{part.problems, part.more}).Error()
+		reason := (&ValidationError{Problems: part.problems, More: part.more}).Error()
 		if !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
