@@ -359,7 +359,7 @@ func TestGuardsOfTheLastTurn(t *testing.T) {
 			return guard.Changed("")
 		}}, "so far!", 2},
 		{"refused before", guard.Guard{BeforeModel: func(_ context.Context, g *guard.Turn) guard.Result {
-			if len(g.Request.Tools) == 0 { // the last one
+			if g.Request.ToolChoice == llm.ToolChoiceNone { // the last one
 				return guard.Refused("no")
 			}
 			return guard.Result{}
@@ -416,7 +416,7 @@ func TestGuardsBoundTheOutput(t *testing.T) {
 }
 
 // TestGuardsOfTheLastTurnSpendNoMore: what a guard adds to the last turn fits what was
-// held for it, or the turn is not asked. It stays one without tools.
+// held for it, or the turn is not asked. It stays one that allows no calls.
 func TestGuardsOfTheLastTurnSpendNoMore(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -433,7 +433,7 @@ func TestGuardsOfTheLastTurnSpendNoMore(t *testing.T) {
 				cfg := b.config(model, tool("echo", echo))
 				cfg.Limits = loop.Limits{Tokens: 1500, OnLimit: runlog.LimitWrapUp}
 				cfg.Guards = []guard.Guard{{Name: "g", BeforeModel: func(_ context.Context, g *guard.Turn) guard.Result {
-					if len(g.Request.Tools) > 0 {
+					if g.Request.ToolChoice != llm.ToolChoiceNone {
 						return guard.Result{}
 					}
 					g.Request.System = strings.Repeat("x", tt.more)
@@ -450,7 +450,7 @@ func TestGuardsOfTheLastTurnSpendNoMore(t *testing.T) {
 				if out.Usage.Over != 0 || out.Spent.Tokens > 1500 {
 					t.Errorf("spent %+v, usage %+v", out.Spent, out.Usage)
 				}
-				if tt.asked && (len(last.Tools) > 0 || last.ToolChoice != llm.ToolChoiceNone || last.MaxTokens > 1024) {
+				if tt.asked && (last.ToolChoice != llm.ToolChoiceNone || last.MaxTokens > 1024) {
 					t.Errorf("the last turn: %+v", last)
 				}
 			})

@@ -41,7 +41,7 @@ func priced(in, out llm.Money) *loop.Pricing {
 	return &loop.Pricing{Most: llm.Price{Input: in, Output: out}}
 }
 
-// TestWrapUp: at any limit the run has one more turn, without tools, that was held
+// TestWrapUp: at any limit the run has one more turn, with its tools and no right to call them, that was held
 // from the start.
 func TestWrapUp(t *testing.T) {
 	tests := []struct {
@@ -75,7 +75,7 @@ func TestWrapUp(t *testing.T) {
 				}
 				reqs := model.Requests()
 				last := reqs[len(reqs)-1]
-				if last.ToolChoice != llm.ToolChoiceNone || len(last.Tools) != 0 || last.MaxTokens == 0 ||
+				if last.ToolChoice != llm.ToolChoiceNone || len(last.Tools) != 1 || last.MaxTokens == 0 ||
 					!strings.Contains(last.Messages[len(last.Messages)-1].Content.Text(), "budget") {
 					t.Errorf("the last turn: %+v", last)
 				}
@@ -180,6 +180,52 @@ func TestWrapUpOfACutAnswer(t *testing.T) {
 			t.Errorf("the last turn was shown %+v", last)
 		}
 	})
+}
+
+// TestWrapUpCalls: a model that calls tools in its last turn is told once that it cannot, and answers once more where there is
+// room for that; after that what it has said is the answer.
+func TestWrapUpCalls(t *testing.T) {
+	calls := llmtest.Join(llmtest.Say("one call more"), llmtest.Calls(llmtest.Call("echo", `{"n":8}`), llmtest.Call("other", nil)))
+	for _, tt := range []struct {
+		name   string
+		limits loop.Limits
+		last   []llmtest.Turn
+		steps  int
+		text   string
+	}{
+		{"and then answers", loop.Limits{ToolCalls: 1}, []llmtest.Turn{calls, llmtest.Say("what I have")}, 4, "what I have"},
+		{"and calls again", loop.Limits{ToolCalls: 1}, []llmtest.Turn{calls, llmtest.Call("echo", nil), llmtest.Say("never asked")}, 4, "one call more"},
+		{"and calls again with words", loop.Limits{ToolCalls: 1}, []llmtest.Turn{calls, llmtest.Join(llmtest.Say("enough"), llmtest.Call("echo", nil))}, 4, "enough"},
+		{"by a call that is cut", loop.Limits{ToolCalls: 1}, []llmtest.Turn{llmtest.Call("echo", `{"a":`).Finish(llm.FinishLength), llmtest.Say("what I have")}, 4, "what I have"},
+		{"without room", loop.Limits{Steps: 3}, []llmtest.Turn{calls, llmtest.Say("never asked")}, 3, "one call more"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				model := llmtest.Script(append([]llmtest.Turn{llmtest.Call("echo", `{"n":1}`), llmtest.Call("echo", `{"n":2}`)}, tt.last...)...)
+				cfg := b.config(model, tool("echo", echo))
+				cfg.Limits = tt.limits
+				cfg.Limits.OnLimit = runlog.LimitWrapUp
+				out := b.finish(b.start(cfg))
+				reqs := model.Requests()
+				if out.Text != tt.text || out.Steps != tt.steps || len(reqs) != tt.steps || out.State != store.Limited || out.ToolCalls > 2 {
+					t.Fatalf("asked %d times, outcome %+v", len(reqs), out)
+				}
+				if tt.steps < 4 {
+					return
+				}
+				for _, req := range reqs[2:] {
+					if req.ToolChoice != llm.ToolChoiceNone || len(req.Tools) != 1 {
+						t.Errorf("a last turn has the choice %q and %d tools", req.ToolChoice, len(req.Tools))
+					}
+				}
+				for _, got := range results(reqs[3]) {
+					if got != "error: not called: no more tools can be called. Answer now with what you have." {
+						t.Errorf("the model reads %q", got)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestWrapUpThatFails: a last turn without an answer is no other error than the limit.

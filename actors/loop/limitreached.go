@@ -36,7 +36,7 @@ func (r *run) limiting(c *actors.Context, msg any) {
 	case r.cfg.Limits.OnLimit == runlog.LimitAsk && limit.At() != nil:
 		r.state = (*run).asking
 		r.limits.ask(c, m.before, m.ask)
-	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp && r.h.spend.HoldsLast():
+	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp:
 		r.last.begin(c, limit, m.before)
 	default:
 		r.limited(c, limit, m.before...)

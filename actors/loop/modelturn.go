@@ -161,10 +161,11 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	t.resp, r.away = resp, nil
 	r.talk.window.Measure(resp.Usage)
 	usage := t.spend.Settle()
-	mute := t.answers && transcript.WithoutCalls(resp) && resp.Text() == ""
+	refuses := r.last.refuses(t, resp)
+	mute := t.answers && !refuses && transcript.WithoutCalls(resp) && resp.Text() == ""
 	seen := t.asks.guarded || r.cfg.Trace != nil // by code of the program
 	whole := len(resp.Content)
-	if !t.answers && (t.spend.ClampedBy() == nil || !runlog.Cut(resp.Finish)) { // else the run ends here, or wraps up
+	if refuses || !t.answers && (t.spend.ClampedBy() == nil || !runlog.Cut(resp.Finish)) { // else the run ends here, or wraps up
 		resp.Content = withCut(resp)
 	}
 	said := resp.Content
@@ -181,6 +182,8 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	r.journal.Hold(c, journal.Batch{}, append(append(room[:0], t.guards.Entries("")...), result)...)
 	switch {
 	case r.out != nil:
+	case refuses:
+		r.last.refuse(c)
 	case r.last.limit != nil:
 		r.conclude(c)
 	case mute:
@@ -246,7 +249,7 @@ func (p *parts) input(req *llm.Request) int { return p.h.spend.Input(p.talk.Esti
 func (p *parts) reserve(t *turn, req *llm.Request, input int) error {
 	ask := budget.Turn{Input: input, Output: req.MaxTokens, Steps: 1}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp {
-		if err := p.h.spend.HoldLast(window.LastTokens(req, input), p.cfg.MaxTokens); err != nil {
+		if err := p.h.spend.HoldLast(window.LastTokens(input), p.cfg.MaxTokens); err != nil {
 			return err
 		}
 		ask.Least = spend.MinTurnOutput
@@ -263,7 +266,7 @@ func (p *parts) reserve(t *turn, req *llm.Request, input int) error {
 func (p *parts) wholeTurn(req *llm.Request, input int) budget.Turn {
 	t := budget.Turn{Input: input, Output: req.MaxTokens, Steps: 1, Price: p.h.spend.Most()}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp && !p.h.spend.HoldsLast() {
-		t.Input += window.LastTokens(req, input) + spend.MaxLastOutput
+		t.Input += window.LastTokens(input) + spend.MaxLastOutput
 	}
 	return t
 }

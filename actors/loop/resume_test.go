@@ -202,6 +202,12 @@ func resumeAtEveryBoundary(t *testing.T) {
 		{"nothing but empty answers", []llmtest.Turn{call("write"), llmtest.Turn{}, llmtest.Turn{}}, nil},
 		{"a call that was cut", []llmtest.Turn{llmtest.Join(llmtest.Call("write", nil), llmtest.Call("write", `{"a":`)).Finish(llm.FinishLength), say}, nil},
 		{"calls that are cut again and again", []llmtest.Turn{cut, cut, cut}, nil},
+		{"a last turn that calls", []llmtest.Turn{call("write"), call("write"), llmtest.Join(llmtest.Say("so far"), call("write", "missing")), say}, func(c *loop.Config) {
+			c.Limits.ToolCalls, c.Limits.OnLimit = 1, runlog.LimitWrapUp
+		}},
+		{"a last turn that calls again", []llmtest.Turn{call("write"), call("write"), llmtest.Join(llmtest.Say("so far"), call("write")), call("write")}, func(c *loop.Config) {
+			c.Limits.ToolCalls, c.Limits.OnLimit = 1, runlog.LimitWrapUp
+		}},
 		{"more steps", []llmtest.Turn{call("write"), call("ask"), say}, func(c *loop.Config) {
 			c.Limits.Steps, c.Limits.OnLimit = 1, runlog.LimitAsk
 		}},

@@ -38,7 +38,7 @@ type resuming struct {
 // begin writes that the run goes on.
 func (rs *resuming) begin(c *actors.Context) {
 	s := rs.from.State
-	rs.check.empties, rs.check.cuts = s.Empties, s.Cuts
+	rs.check.empties, rs.check.cuts, rs.last.told = s.Empties, s.Cuts, s.NoMoreTools
 	rs.check.repeated, rs.check.redos, rs.check.refusals, rs.check.handOffs = s.Repeats, s.Redos, s.Refusals, len(s.HandOffs)
 	rs.calls.seen, rs.away = s.Seen, s.Outage
 	rs.recovery = &recovery{parts: rs.parts, policy: cmp.Or(rs.from.Unknown, rs.cfg.Unknown), decidedAway: rs.from.Decided}
@@ -188,9 +188,7 @@ func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 	case t == nil, t.Over, t.Result == nil:
 		rs.run.prepare(c, before...)
 	case t.Intent.Last && limit != nil:
-		rs.journal.Write(c, nil, before...)
-		rs.last.limit, rs.turn.answers = limit, true
-		rs.run.conclude(c)
+		rs.conclude(c, t, limit, before)
 	case len(t.Calls) > 0:
 		rs.act(c, t, before)
 	case len(t.Wanted()) == 0 && (limit != nil || t.Intent.Clamped && t.Result.Finish == llm.FinishLength):
@@ -198,6 +196,23 @@ func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 	default:
 		rs.journal.Write(c, nil, before...)
 		rs.run.decide(c)
+	}
+}
+
+// conclude goes on behind an answer of the last turn. Its calls have all their results, or none.
+func (rs *resuming) conclude(c *actors.Context, t *runlog.TurnState, limit *budget.LimitError, before []runlog.Entry) {
+	rs.last.limit, rs.turn.answers = limit, true
+	if results, answered := rs.from.State.Answered(); answered {
+		rs.talk.Say(rs.turn.resp.Message())
+		rs.talk.Say(results)
+		rs.last.onceMore(c, before)
+		return
+	}
+	rs.journal.Write(c, nil, before...)
+	if len(t.Wanted()) > 0 {
+		rs.last.refuse(c)
+	} else {
+		rs.run.conclude(c)
 	}
 }
 

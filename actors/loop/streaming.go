@@ -72,11 +72,11 @@ func (s *streaming) before(ctx context.Context, req *llm.Request) (*llm.Request,
 }
 
 // unprepared shows the guards a request that they have not seen yet: the last one of a
-// run that wraps up. It stays one without tools, and within what is held for it.
+// run that wraps up. It stays one that allows no calls, and within what is held for it.
 func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Request, guard.Outcome, error) {
 	v, g := guard.BeforeModel.Pass(ctx, s.cfg.Guards, s.cfg.guardTurn(s.turn, req), validTurn)
 	last := *v.Request
-	last.Tools, last.ToolChoice = nil, llm.ToolChoiceNone
+	last.ToolChoice = llm.ToolChoiceNone
 	if last.MaxTokens <= 0 || last.MaxTokens > req.MaxTokens {
 		last.MaxTokens = req.MaxTokens
 	}

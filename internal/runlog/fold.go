@@ -54,13 +54,16 @@ type State struct {
 	Raised    []LimitRaised
 	Limit     *LimitReached // the last one; nil if it was raised, or the run went on
 	StopMet   *StopMet
-	Seen      Taint
-	Repeats   Repeats
-	Redos     int           // answers that were not of the form that was asked for
-	Empties   int           // empty answers after which the model was asked again
-	Cuts      int           // turns in a row, up to the last that was decided, that ended in the middle of a call
-	Refusals  int           // how often guards had the model answer again
-	Wall      time.Duration // that is left of the run's time; exact where a turn begins, and else about
+
+	NoMoreTools bool // the model has called tools in its last turn, and was told that it cannot
+
+	Seen     Taint
+	Repeats  Repeats
+	Redos    int           // answers that were not of the form that was asked for
+	Empties  int           // empty answers after which the model was asked again
+	Cuts     int           // turns in a row, up to the last that was decided, that ended in the middle of a call
+	Refusals int           // how often guards had the model answer again
+	Wall     time.Duration // that is left of the run's time; exact where a turn begins, and else about
 
 	calls map[string]*CallState
 	asks  map[string]*Question
@@ -363,7 +366,7 @@ func (s *State) begin(b *ModelIntent) {
 	}
 	s.close()
 	if s.Turn, s.Steps, s.refused = (&TurnState{N: b.Turn, Intent: *b}), b.Turn, nil; !b.Last {
-		s.Limit = nil
+		s.Limit, s.NoMoreTools = nil, false
 	}
 }
 
@@ -455,7 +458,9 @@ func (s *State) call(key string, turn int, id string) *CallState {
 	if t == nil || t.N != turn {
 		return c
 	}
-	if len(t.Calls) == 0 {
+	if t.Intent.Last {
+		s.NoMoreTools = true
+	} else if len(t.Calls) == 0 {
 		s.Repeats.See(t.wanted)
 		if t.Refused != nil {
 			s.Refusals++
@@ -559,12 +564,21 @@ func (s *State) finished(b *RunFinished) {
 
 // Messages returns the conversation so far. What the last turn has left open is not in it.
 func (s *State) Messages() []llm.Message {
-	if t := s.Turn; t != nil && t.Result != nil && !t.Over && len(t.wanted) > 0 {
-		if answers, all := t.answers(); all {
-			return append(slices.Clip(s.History), t.Result.Message, llm.Message{Role: llm.RoleUser, Content: answers})
-		}
+	if answers, ok := s.Answered(); ok {
+		return append(slices.Clip(s.History), s.Turn.Result.Message, answers)
 	}
 	return s.History
+}
+
+// Answered returns the results of the calls of the last turn, which the next one shows to the model, if all are there
+// and no such turn has begun.
+func (s *State) Answered() (results llm.Message, ok bool) {
+	t := s.Turn
+	if t == nil || t.Result == nil || t.Over || len(t.wanted) == 0 {
+		return llm.Message{}, false
+	}
+	answers, all := t.answers()
+	return llm.Message{Role: llm.RoleUser, Content: answers}, all
 }
 
 // cut leaves out what a cut has left out.

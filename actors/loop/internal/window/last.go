@@ -11,23 +11,24 @@ import (
 const lastNote = "The budget of this run is used up, and no more tools can be called. " +
 	"Answer now with what you have, and say what is missing."
 
-// Last makes a request the last one of a run: without tools, and with a note that says so at its end.
+// Last makes a request the last one of a run: no tool may be called, and a note at its end says so. The tools stay, for
+// servers that want those of the calls in the conversation, and so that what they have kept of its beginning is of use.
 func Last(req *llm.Request) *llm.Request {
 	last := *req
-	last.Tools, last.ToolChoice = nil, llm.ToolChoiceNone
+	last.ToolChoice = llm.ToolChoiceNone
 	last.Messages = append(slices.Clip(req.Messages), llm.User(lastNote))
 	return &last
 }
 
 // LastTokens is about how many tokens [Last] has of a request that has so many.
-func LastTokens(req *llm.Request, tokens int) int {
-	without := func(req llm.Request) int { return llm.EstimateTokens(&req) }
-	return tokens - without(llm.Request{Tools: req.Tools}) + without(llm.Request{Messages: []llm.Message{llm.User(lastNote)}})
+func LastTokens(tokens int) int {
+	note := llm.Request{Messages: []llm.Message{llm.User(lastNote)}}
+	return tokens + llm.EstimateTokens(&note) - llm.EstimateTokens(new(llm.Request))
 }
 
 // FitLast makes the last request no larger than was held for it. What came since then
 // is the last exchange: its results are left out as far as need be, and else all of it,
-// since the request before it did fit.
+// since the request before it did fit; and the tools, if there are more of them by now.
 func FitLast(req *llm.Request, input int) *llm.Request {
 	if llm.EstimateTokens(req) <= input {
 		return req
@@ -38,7 +39,7 @@ func FitLast(req *llm.Request, input int) *llm.Request {
 		m := &cut.Messages[i]
 		if m.Role == llm.RoleAssistant {
 			cut.Messages = slices.Delete(cut.Messages, i, len(cut.Messages)-1) // all but the note
-			return &cut
+			break
 		}
 		m.Content = slices.Clone(m.Content)
 		for j, block := range m.Content {
@@ -50,6 +51,9 @@ func FitLast(req *llm.Request, input int) *llm.Request {
 				}
 			}
 		}
+	}
+	if llm.EstimateTokens(&cut) > input {
+		cut.Tools = nil
 	}
 	return &cut
 }
