@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -64,9 +63,12 @@ type Config struct {
 	// StopWhen ends a run after a turn, although the model goes on. The result has the
 	// model's text of that turn, and [StopMet]. The zero value ends no run.
 	StopWhen StopCondition
-	// MaxRepeats is in how many turns in a row the model may call the same tools with the
-	// same arguments, and no others, before it is warned; at twice as often the run fails
-	// with a [*LoopError]. Zero means 3, below zero switches it off.
+	// MaxRepeats is how often in a row the model may come to the same before it is told: the
+	// same calls in each turn and no others, the same two to four turns in turn, or turns that
+	// have the same error, or the same long result, whatever they call. At twice as often the
+	// run wraps up: it answers once more, as by [LimitWrapUp], with [StopRepeats]. Calls of
+	// tools that poll do not count, see [Tool] and [Options]. Zero means 3, below zero
+	// switches it off.
 	MaxRepeats int
 	// ContextLength is how many tokens the model takes, input and output together. A
 	// conversation that becomes larger is cut: the instructions, the first message and
@@ -143,10 +145,8 @@ func (a *Agent) check() error {
 			return fmt.Errorf("there is no server %q; there are %q", name, a.rt.servers.names())
 		}
 	}
-	for _, pattern := range slices.Concat(a.cfg.Allow, a.cfg.Deny) {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return fmt.Errorf("%q of Allow or Deny is no pattern: %w", pattern, err)
-		}
+	if err := checkPatterns("Allow or Deny", slices.Concat(a.cfg.Allow, a.cfg.Deny)); err != nil {
+		return err
 	}
 	if err := a.cfg.Limits.loop().Validate(); err != nil {
 		return err

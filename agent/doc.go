@@ -39,8 +39,8 @@
 // the caller's, with the caller's budget and end. [HandOff] lets another agent go on
 // with the same conversation. [Guard] looks at all that goes in and out and may change
 // or refuse it, [StopCondition] ends a run early. A model that turns in circles reads
-// that it does, and is then stopped ([LoopError]), and a conversation that outgrows its model is cut
-// ([Config].ContextLength); events report both.
+// that it does, and then answers with what it has ([Config.MaxRepeats]), and a conversation that outgrows
+// its model is cut ([Config].ContextLength); events report both.
 //
 // # Models and their costs
 //

@@ -56,8 +56,8 @@ var (
 
 // LimitError ends a run that has reached one of its limits.
 type LimitError struct {
-	Account string // whose limit it is: the run's, or that of one above; empty for wall time
-	Limit   string // "tokens", "cost", "model calls", "tool calls", "steps", "depth" or "wall time"
+	Account string // whose limit it is: the run's, or that of one above; empty for wall time and repeats
+	Limit   string // "tokens", "cost", "model calls", "tool calls", "steps", "depth", "wall time" or "repeats", see [Config.MaxRepeats]
 	Max     string // a decimal of money, or a whole number
 
 	text string
@@ -69,14 +69,6 @@ func (e *LimitError) Error() string {
 	}
 	return e.text
 }
-
-// LoopError ends a run whose model makes the same calls over and over.
-type LoopError struct {
-	Tool  string // of the first of them
-	Times int    // in a row
-}
-
-func (e *LoopError) Error() string { return (*loop.RepeatError)(e).Error() }
 
 // GuardError ends a run that a [Guard] has stopped, or whose answers it has refused too
 // often.
@@ -173,8 +165,6 @@ func (e *runError) As(target any) bool {
 		return convert(e.err, t, func(l *budget.LimitError) *LimitError {
 			return &LimitError{Account: l.Account, Limit: l.Limit, Max: l.Max, text: l.Error()}
 		})
-	case **LoopError:
-		return convert(e.err, t, func(l *loop.RepeatError) *LoopError { return (*LoopError)(l) })
 	case **GuardError:
 		return convert(e.err, t, func(g *guard.Error) *GuardError { return &GuardError{g.Guard, GuardPoint(g.Point), g.Reason} })
 	case **OutageError:

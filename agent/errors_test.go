@@ -19,7 +19,6 @@ func TestErrorsOfALoop(t *testing.T) {
 		is  func(error) (error, bool)
 	}{
 		"limit":     {&budget.LimitError{Limit: budget.Steps, Max: "3"}, func(err error) (error, bool) { return errors.AsType[*LimitError](err) }},
-		"loop":      {&loop.RepeatError{Tool: "t", Times: 6}, func(err error) (error, bool) { return errors.AsType[*LoopError](err) }},
 		"guard":     {&guard.Error{Guard: "g", Point: "final", Reason: "r"}, func(err error) (error, bool) { return errors.AsType[*GuardError](err) }},
 		"cancelled": {&loop.CancelledError{Cause: ErrClosed}, func(err error) (error, bool) { return errors.AsType[*CancelledError](err) }},
 		"journal":   {&loop.JournalError{Err: store.ErrFenced}, func(err error) (error, bool) { return errors.AsType[*JournalError](err) }},

@@ -47,7 +47,7 @@ const (
 	LimitStop OnLimit = runlog.LimitStop
 	// LimitAsk asks for more by an [Ask] with a Limit. Without a yes the run ends.
 	LimitAsk OnLimit = runlog.LimitAsk
-	// LimitWrapUp has the model answer once more, without tools, from its results so far:
+	// LimitWrapUp has the model answer once more, without calling tools, from its results so far:
 	// the result then has a text beside the error. That last turn is reserved before
 	// the first one, so that it always fits.
 	LimitWrapUp OnLimit = runlog.LimitWrapUp

@@ -26,6 +26,9 @@ func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	if _, err := compileAll(o.Tools); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}
+	if err := checkPatterns("Polls", o.Polls); err != nil {
+		return nil, fmt.Errorf("opening the runtime: %w", err)
+	}
 	if err := o.OnDrift.check(); err != nil {
 		return nil, err
 	}

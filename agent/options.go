@@ -43,6 +43,10 @@ type Options struct {
 	Host *mcpclient.HostOptions
 	// Tools are functions of the program that every agent has.
 	Tools []Tool
+	// Polls are the tools of servers that look whether something has changed, by patterns as in
+	// [path.Match] of the names that the model sees, such as "ci__status": their calls may be
+	// repeated, and [Config.MaxRepeats] does not count them. Nil means none.
+	Polls []string
 	// Approve decides which calls wait for a human, for agents without a policy of their
 	// own. Nil means [AskBeforeWrites].
 	Approve ApprovePolicy

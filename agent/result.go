@@ -54,6 +54,7 @@ const (
 	StopLeft          StopReason = runlog.StopLeft      // it goes on elsewhere, or later: with [ErrLeft]
 	StopMet           StopReason = runlog.StopCondition // a [StopCondition] holds; no error
 	StopGuard         StopReason = runlog.StopGuard     // the answer is a guard's; no error
+	StopRepeats       StopReason = runlog.StopRepeats   // the model has turned in circles, see [Config.MaxRepeats]; with a [LimitError]
 )
 
 // Incomplete says what an answer lacks.

@@ -32,6 +32,7 @@ type servers struct {
 	host     *mcpclient.Host
 	sampling *sampler.Service // nil if servers may not ask a model of the runtime's
 
+	polls   []string              // patterns of tools that poll
 	defined []mcpclient.Server    // all, as they are defined, without sampling policies
 	options mcpclient.HostOptions // of host
 	log     *slog.Logger
@@ -53,7 +54,7 @@ type converted struct {
 // startServers starts the servers that have consent. The host asks for consent itself, before it
 // starts a command.
 func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*sampler.Service, error)) (_ *servers, err error) {
-	s := &servers{all: slices.Clone(o.Servers), log: sys.Log(), inputs: newInputSchemas()}
+	s := &servers{all: slices.Clone(o.Servers), log: sys.Log(), polls: slices.Clone(o.Polls), inputs: newInputSchemas()}
 	for i := range s.all {
 		if err := trust(ctx, approvals, &s.all[i]); err != nil {
 			return nil, err
@@ -213,6 +214,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		ReadOnly:  t.Tool.Annotations.ReadOnly(),
 		Trusted:   t.Trusted,
 		Safe:      safe,
+		Polls:     fitsAny(s.polls, t.Name),
 		Taint:     runlog.Taint(taintOf(t.Trusted, t.Tool.Annotations)),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
 		Validate:  s.inputs.check(t, hash),

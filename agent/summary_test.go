@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 // for it the run goes on without words.
 func TestSummaryModel(t *testing.T) {
 	read := agent.Func("read", "Reads a page.", func(_ context.Context, in in) (string, error) {
-		return strings.Repeat("word ", 200), nil
+		return strings.Repeat("word ", 200) + fmt.Sprint(in.N), nil
 	})
 	for _, tt := range []struct {
 		name   string

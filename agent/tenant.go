@@ -203,7 +203,7 @@ func (rt *Runtime) closeTenants(ctx context.Context) error {
 
 // forTenant makes connections of a tenant's own to the same servers.
 func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (*servers, error) {
-	own := &servers{all: s.all, defined: s.defined, options: s.options, log: s.log, inputs: s.inputs}
+	own := &servers{all: s.all, defined: s.defined, options: s.options, log: s.log, polls: s.polls, inputs: s.inputs}
 	h := s.options
 	h.Tenant, h.Like, h.Lazy = name, s.host, true
 	h.OnEvent, h.OnLog, h.OnNotification, h.LogLevel = o.OnEvent, o.OnLog, o.OnNotification, o.LogLevel

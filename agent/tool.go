@@ -30,6 +30,9 @@ type Tool struct {
 	// Safe marks a tool whose call may be made twice, as it has no effect, or the same one: after
 	// a crash it may then be repeated. It is recorded with each call.
 	Safe bool
+	// Polls marks a tool that looks whether something has changed: its calls may be repeated, and
+	// [Config.MaxRepeats] does not count them.
+	Polls bool
 	// Taint is its part in the lethal trio. Zero means none.
 	Taint Taint
 
@@ -175,6 +178,7 @@ func (t Tool) compile() (loop.Tool, error) {
 		Tool:          llm.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema},
 		NeedsApproval: t.needsApproval,
 		Taint:         runlog.Taint(t.Taint),
+		Polls:         t.Polls,
 		Safe:          t.Safe || t.sub != nil || t.handOff != nil, // of an agent, its own calls count
 		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
 		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {

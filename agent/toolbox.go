@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"time"
@@ -134,12 +135,26 @@ func (t *toolbox) uses(server string) bool {
 
 // allows reports whether the patterns of the agent let it have a tool.
 func (t *toolbox) allows(tool string) bool {
-	fits := func(pattern string) bool {
-		ok, err := path.Match(pattern, tool)
-		return ok && err == nil // it was checked with the agent
-	}
 	cfg := &t.agent.cfg
-	return (cfg.Allow == nil || slices.ContainsFunc(cfg.Allow, fits)) && !slices.ContainsFunc(cfg.Deny, fits)
+	return (cfg.Allow == nil || fitsAny(cfg.Allow, tool)) && !fitsAny(cfg.Deny, tool)
+}
+
+// fitsAny reports whether the name of a tool fits one of the patterns, which were checked.
+func fitsAny(patterns []string, tool string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, tool)
+		return ok && err == nil
+	})
+}
+
+// checkPatterns refuses what is no pattern of tools.
+func checkPatterns(of string, patterns []string) error {
+	for _, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("%q of %s is no pattern: %w", pattern, of, err)
+		}
+	}
+	return nil
 }
 
 // ManyTools is how many tools the widely used model services take at most. A runtime warns

@@ -37,10 +37,16 @@ func (r *run) acted(c *actors.Context) {
 		results[i] = cl.result
 	}
 	r.talk.Say(llm.Message{Role: llm.RoleUser, Content: results})
+	r.repeats.see(t, results)
 	if t.over != nil {
 		r.limits.callsOver(c, t.over)
 		return
 	}
+	if limit := r.repeats.over(); limit != nil {
+		r.hit(c, limitHit{ask: &limitAsk{err: limit}})
+		return
+	}
+	r.repeats.tell(c)
 	r.next(c)
 }
 

@@ -17,7 +17,6 @@ import (
 // answerCheck checks the model's answers, and bounds how often it may try again.
 type answerCheck struct {
 	*parts
-	repeated runlog.Repeats
 	redos    int // answers that were not of the form that was asked for
 	empties  int // empty answers after which the model was asked again
 	cuts     int // turns in a row that ended in the middle of a call
@@ -163,8 +162,8 @@ func (ac *answerCheck) answered(c *actors.Context, structured json.RawMessage) {
 	ac.run.end(c, out)
 }
 
-// judged takes over what guards and loop detector say of calls. It returns the events
-// of that, and why the run cannot go on.
+// judged takes over what guards say of calls. It returns the events of that, and why the
+// run cannot go on.
 func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error) {
 	if t.guards.Refused != "" {
 		if err := ac.refuse(t.guards.Refused); err != nil {
@@ -179,18 +178,11 @@ func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error)
 	}
 	var entries []runlog.Entry
 	transfers := 0
-	n := ac.repeated.See(t.uses)
 	for i, cl := range t.calls {
 		g := &rulings[i].guards
 		entries = append(entries, g.Entries(cl.key)...)
 		if g.Stop != nil {
 			return entries, g.Stop
-		}
-		if ac.cfg.Repeats > 0 && n >= ac.cfg.Repeats {
-			cl.nth = n
-			if n >= 2*ac.cfg.Repeats {
-				return entries, &RepeatError{Tool: cl.name, Times: n}
-			}
 		}
 		if rulings[i].args != nil {
 			cl.args = rulings[i].args

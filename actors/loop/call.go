@@ -48,7 +48,7 @@ type call struct {
 	made    bool                    // it was neither refused nor declined
 	again   bool                    // it asks in spite of all earlier approvals
 	noRoom  bool                    // it was refused for a limit
-	nth     int                     // which of its kind in a row, once the model is to be warned
+	polls   bool                    // it was decided on, and its tool polls
 	held    int                     // how much of the run's clock it holds
 	was     *runlog.CallState       // as it was sent, once its outcome is unknown; nil for a call that was not sent before
 	why     string                  // likewise, why the outcome is unknown
@@ -66,7 +66,7 @@ type call struct {
 
 func (cl *call) intent() runlog.Entry {
 	return runlog.Entry{Type: store.ToolIntent, Key: cl.key, Body: &runlog.ToolIntent{
-		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe}}
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe, Polls: cl.tool.Polls}}
 }
 
 // reserve holds room for the call.
@@ -159,6 +159,7 @@ type turn struct {
 	busy    int                   // calls on their way: dispatched or being dispatched
 	left    int                   // calls without a result
 	acted   bool                  // its results are on their way to the model
+	counted bool                  // [repeats] has seen it
 	spend   *spend.Turn           // nil once its calls are made
 	paid    spend.Turn            // memory for spend
 	asks    streaming             // memory of task

@@ -65,7 +65,7 @@ func (cs *calls) act(c *actors.Context, rulings []ruling) {
 			entries = append(entries, cs.settle(cl, mcp.ErrorResult("%s", refusal), false))
 			continue
 		}
-		entries = append(entries, cl.intent())
+		entries, cl.polls = append(entries, cl.intent()), cl.tool.Polls
 		cl.again = rulings[i].verdict == guard.AskAgain
 		if rulings[i].verdict == guard.Allow || cs.approvals.has(cl) {
 			cl.phase = ready
@@ -387,10 +387,9 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Entry {
 	cl.phase, cl.made = returned, made
 	cl.result = toolresult.ForModel(cl.id, res, cs.cfg.MaxResult)
-	toolresult.Warn(cl.result, cl.nth)
 	return runlog.Entry{Type: store.ToolResult, Key: cl.key, Body: &runlog.ToolResult{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: cs.finishing() && made,
-		Repeated: cl.nth, Result: res, NoRoom: cl.noRoom}}
+		Result: res, NoRoom: cl.noRoom}}
 }
 
 // lose gives a call of unknown outcome a result with that text.

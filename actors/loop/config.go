@@ -157,9 +157,10 @@ type Config struct {
 	// StopWhen ends the run after a turn that the model has not ended it with, and
 	// says why. It runs in a task. Nil never does.
 	StopWhen func(*guard.TurnInfo) (reason string, stop bool)
-	// Repeats is in how many turns in a row the model may make the same calls, and no
-	// others, before it is told; at twice as often the run fails with a [*RepeatError]. Zero
-	// means 3, below zero switches it off.
+	// Repeats is how often in a row the model may come to the same before it is told: the same calls and no others in
+	// each turn, the same two to four turns in turn, or results that are the same whatever it calls, see [runlog.Repeats].
+	// At twice as often the run wraps up as at a limit, which is called [budget.Repeats]. Zero means 3, below zero
+	// switches it off.
 	Repeats int
 	// Context is how many tokens the model takes, input and output together. What
 	// does not fit is left out of the conversation, the oldest first. Zero means that

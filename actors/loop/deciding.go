@@ -61,7 +61,7 @@ func (r *run) decided(c *actors.Context, m *decided) {
 	}
 }
 
-// judge goes on with the calls of a turn, if guards and loop detector let it.
+// judge goes on with the calls of a turn, if guards let it.
 func (r *run) judge(c *actors.Context, rulings []ruling) {
 	entries, err := r.check.judged(r.turn, rulings)
 	if err != nil {

@@ -68,16 +68,6 @@ func (e *NoPriceError) Error() string {
 	return fmt.Sprintf("there is a limit of money, and no price for the model %s", e.Model)
 }
 
-// RepeatError ends a run whose model does nothing but make the same calls again.
-type RepeatError struct {
-	Tool  string // of the first of them
-	Times int    // in a row
-}
-
-func (e *RepeatError) Error() string {
-	return fmt.Sprintf("the model has asked for the tool %q with the same arguments %d times in a row, though it was told", e.Tool, e.Times)
-}
-
 // Errors of runs and calls.
 var (
 	// ErrOutcomeUnknown ends a run that goes on with a call of unknown outcome, and that was to end

@@ -45,7 +45,8 @@ type liveState struct {
 	History                                []llm.Message
 	Turn, Steps, ToolCalls, Redos, Refused int
 	Empties, Cuts                          int
-	HandOffs, Repeats                      int
+	HandOffs                               int
+	Repeats                                runlog.Circle
 	Usage                                  runlog.Usage
 	Seen                                   runlog.Taint
 	Calls                                  map[string]string // where each of the turn stands
@@ -129,7 +130,7 @@ func alive(p *parts) liveState {
 	bill := p.h.spend.SoFar()
 	r := p.run.(*run)
 	l := liveState{Agent: p.cfg.Agent, Path: p.cfg.Path, History: p.talk.Messages(), Steps: bill.Steps, ToolCalls: bill.ToolCalls,
-		Redos: r.check.redos, Empties: r.check.empties, Cuts: r.check.cuts, Refused: r.check.refusals, HandOffs: r.check.handOffs, Repeats: r.check.repeated.N, Usage: bill.Usage,
+		Redos: r.check.redos, Empties: r.check.empties, Cuts: r.check.cuts, Refused: r.check.refusals, HandOffs: r.check.handOffs, Repeats: r.repeats.seen.Circle(), Usage: bill.Usage,
 		Seen: p.calls.seen, Calls: make(map[string]string), Wall: p.clock.remaining()}
 	l.Usage.Over, l.Usage.OverCost = 0, 0
 	if last := len(l.History) - 1; l.History[last].Role == llm.RoleAssistant { // its results are not there
@@ -165,7 +166,7 @@ func alive(p *parts) liveState {
 // folded is what a journal says. The clock of the run may stand still for a run below.
 func folded(s *runlog.State, p *parts) liveState {
 	l := liveState{Agent: s.Agent.To, Path: s.Agent.Path, History: s.Messages(), Steps: s.Steps, ToolCalls: s.ToolCalls, Redos: s.Redos,
-		Empties: s.Empties, Cuts: s.Cuts, Refused: s.Refusals, HandOffs: len(s.HandOffs), Repeats: s.Repeats.N, Usage: s.Usage, Seen: s.Seen,
+		Empties: s.Empties, Cuts: s.Cuts, Refused: s.Refusals, HandOffs: len(s.HandOffs), Repeats: s.Repeats.Circle(), Usage: s.Usage, Seen: s.Seen,
 		Calls: make(map[string]string), Wall: s.Wall}
 	// It is exact when a turn begins, in milliseconds; the event may be older, as it is durable now.
 	l.Wall = s.Wall - time.Since(s.Time)
@@ -174,7 +175,7 @@ func folded(s *runlog.State, p *parts) liveState {
 	}
 	if p.turn != nil && len(s.Turn.Calls) == 0 { // it may be about to decide, which is not written yet
 		check := p.run.(*run).check
-		l.Repeats, l.Refused, l.Cuts = check.repeated.N, check.refusals, check.cuts
+		l.Refused, l.Cuts = check.refusals, check.cuts
 	}
 	for _, q := range s.Asks {
 		if q.Settled == nil {

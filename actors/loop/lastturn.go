@@ -26,13 +26,13 @@ type lastTurn struct {
 // concluded is a message to itself: the last answer has been looked at.
 type concluded struct{ decided }
 
-// begin asks the model for the last time. A run that was resumed at its limit has not held that turn yet.
+// begin asks the model for the last time.
 func (l *lastTurn) begin(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
-	req := window.Last(l.talk.request(l.cfg))
-	if !l.h.spend.HoldsLast() && l.h.spend.HoldLast(l.input(req), l.cfg.MaxTokens) != nil {
-		l.run.limited(c, limit, before...)
-		return
+	why := window.BudgetUsed
+	if limit.Limit == budget.Repeats {
+		why = window.Repeated
 	}
+	req := window.Last(l.talk.request(l.cfg), why)
 	note := req.Messages[len(req.Messages)-1]
 	l.ask(c, limit, req, before, func() []runlog.Entry {
 		l.talk.Say(note)
@@ -45,25 +45,33 @@ func (l *lastTurn) begin(c *actors.Context, limit *budget.LimitError, before []r
 func (l *lastTurn) again(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
 	req := *l.talk.request(l.cfg) // with the note
 	req.ToolChoice = llm.ToolChoiceNone
-	if l.h.spend.HoldLast(l.input(&req), l.cfg.MaxTokens) != nil {
-		l.run.limited(c, limit, before...)
-		return
-	}
 	l.ask(c, limit, &req, before, func() []runlog.Entry { return nil })
 }
 
-// ask spends what is held for the last turn on a request. Says returns the events that begin it.
+// ask asks for a last turn, if it can be paid for. Says returns the events that begin it.
 func (l *lastTurn) ask(c *actors.Context, limit *budget.LimitError, req *llm.Request, before []runlog.Entry, says func() []runlog.Entry) {
 	t := new(turn)
-	input := l.input(req)
-	if !l.h.spend.SpendLast(&t.paid, input, l.cfg.Model.Name()) {
+	req, ok := l.pay(t, req, limit)
+	if !ok {
 		l.run.limited(c, limit, before...)
 		return
 	}
 	l.limit = limit
-	req = window.FitLast(req, llm.EstimateTokens(req)+t.paid.Reserved()-input)
 	req.MaxTokens = t.paid.Output()
 	l.asks(c, t, req, append(before, says()...))
+}
+
+// pay pays for a last turn with what was held for it, which the request is made to fit. A run that was resumed has not
+// held it yet, nor has one that only wraps up because it repeats itself: that has room for a whole turn as a rule.
+func (l *lastTurn) pay(t *turn, req *llm.Request, limit *budget.LimitError) (*llm.Request, bool) {
+	if limit.Limit == budget.Repeats && l.reserves(t, req) {
+		return req, true
+	}
+	input := l.input(req)
+	if !l.h.spend.HoldsLast() && l.h.spend.HoldLast(input, l.cfg.MaxTokens) != nil || !l.h.spend.SpendLast(&t.paid, input, l.cfg.Model.Name()) {
+		return nil, false
+	}
+	return window.FitLast(req, llm.EstimateTokens(req)+t.paid.Reserved()-input), true
 }
 
 // asks asks for a last turn that is paid for.
@@ -143,7 +151,7 @@ func (l *lastTurn) look(c *actors.Context) {
 
 // ends ends the run with the last answer.
 func (l *lastTurn) ends(c *actors.Context, m concluded) {
-	out := Outcome{State: store.Limited, Stop: runlog.StopLimit, Text: l.text(), Structured: m.structured, Err: l.limit}
+	out := Outcome{State: store.Limited, Stop: stopAt(l.limit), Text: l.text(), Structured: m.structured, Err: l.limit}
 	out.Incomplete = runlog.Incomplete(m.turn.resp.Finish, out.Text, out.Structured, l.talk.tools.names())
 	switch {
 	case m.err != nil || m.guards.Stop != nil || m.guards.Refused != "":

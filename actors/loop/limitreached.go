@@ -6,7 +6,7 @@
 //	           ├─────▶ asking ───────────────────────────▶ ending
 //	           │           │ yes: the limit is raised
 //	           │           └──▶ back to what was to be done
-//	           │ wrap-up                  replied
+//	           │ wrap-up, or repeats      replied
 //	           └─────▶ thinking (last) ───────▶ concluding ─▶ ending
 
 package loop
@@ -36,7 +36,7 @@ func (r *run) limiting(c *actors.Context, msg any) {
 	case r.cfg.Limits.OnLimit == runlog.LimitAsk && limit.At() != nil:
 		r.state = (*run).asking
 		r.limits.ask(c, m.before, m.ask)
-	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp:
+	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp, limit.Limit == budget.Repeats:
 		r.last.begin(c, limit, m.before)
 	default:
 		r.limited(c, limit, m.before...)
@@ -48,7 +48,15 @@ func (r *run) limited(c *actors.Context, err error, why ...runlog.Entry) {
 	if limit, ok := errors.AsType[*budget.LimitError](err); ok && r.out == nil && r.journal.Recorded() && r.limits.noted != limit {
 		why = append(why, r.limits.reached(limit, runlog.LimitStop))
 	}
-	r.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: err}, why...)
+	r.end(c, Outcome{State: store.Limited, Stop: stopAt(err), Err: err}, why...)
+}
+
+// stopAt is the reason to stop at a limit.
+func stopAt(err error) string {
+	if limit, ok := errors.AsType[*budget.LimitError](err); ok && limit.Limit == budget.Repeats {
+		return runlog.StopRepeats
+	}
+	return runlog.StopLimit
 }
 
 // conclude looks at the last answer.

@@ -21,6 +21,7 @@ type parts struct {
 	calls     calls
 	recovery  *recovery // nil but for a run that goes on here, or has had a call of unknown outcome
 	check     answerCheck
+	repeats   repeats
 	limits    limits
 	last      lastTurn
 	logins    logins

@@ -182,6 +182,15 @@ func resumeAtEveryBoundary(t *testing.T) {
 		{"calls that ask", []llmtest.Turn{call("ask", "write", "no"), call("ask"), say}, nil},
 		{"calls that are refused", []llmtest.Turn{call("missing", "write"), say}, nil},
 		{"the same call again and again", []llmtest.Turn{call("read"), call("read"), call("read"), call("read"), say}, nil},
+		{"the same call to the end", []llmtest.Turn{call("read"), call("read"), call("read"), call("read"), call("read"), call("read"), say}, nil},
+		{"the same rounds to the end", []llmtest.Turn{call("read"), call("write"), call("read"), call("write"), call("read"), call("write"), call("read"), call("write"), say},
+			func(c *loop.Config) { c.Repeats = 2 }},
+		{"the same error to the end", []llmtest.Turn{call("missing"), call("missing", "missing"), call("missing"), call("missing"), say}, func(c *loop.Config) { c.Repeats = 2 }},
+		{"polls", []llmtest.Turn{call("read"), call("poll", "read"), call("poll"), call("poll", "read"), call("read"), say}, func(c *loop.Config) {
+			poll := tool("poll", echo)
+			poll.Safe, poll.Polls = true, true
+			c.Tools, c.Repeats = append(c.Tools.(tools), poll), 2
+		}},
 		{"poor answers", []llmtest.Turn{llmtest.Say("no"), call("write"), llmtest.Say("no"), say}, func(c *loop.Config) {
 			c.Check = func(text string) (json.RawMessage, error) {
 				if text != "done" {

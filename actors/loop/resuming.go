@@ -39,7 +39,8 @@ type resuming struct {
 func (rs *resuming) begin(c *actors.Context) {
 	s := rs.from.State
 	rs.check.empties, rs.check.cuts, rs.last.told = s.Empties, s.Cuts, s.NoMoreTools
-	rs.check.repeated, rs.check.redos, rs.check.refusals, rs.check.handOffs = s.Repeats, s.Redos, s.Refusals, len(s.HandOffs)
+	rs.check.redos, rs.check.refusals, rs.check.handOffs = s.Redos, s.Refusals, len(s.HandOffs)
+	rs.repeats.seen = s.Repeats
 	rs.calls.seen, rs.away = s.Seen, s.Outage
 	rs.recovery = &recovery{parts: rs.parts, policy: cmp.Or(rs.from.Unknown, rs.cfg.Unknown), decidedAway: rs.from.Decided}
 	if s.Steps > 0 {
@@ -182,7 +183,7 @@ func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 	case s.StopMet != nil && t != nil && t.Result != nil:
 		rs.run.end(c, Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: rs.turn.resp.Text()}, before...)
 	case over:
-		rs.run.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: limit}, before...)
+		rs.run.end(c, Outcome{State: store.Limited, Stop: stopAt(limit), Err: limit}, before...)
 	case limit != nil && t != nil && t.Intent.Last && t.Lost:
 		rs.last.again(c, limit, before)
 	case t == nil, t.Over, t.Result == nil:
@@ -241,13 +242,12 @@ func (rs *resuming) act(c *actors.Context, from *runlog.TurnState, entries []run
 	t := rs.turn
 	var asks []*openAsk
 	wanted := from.Wanted()
+	t.counted = from.Counted
 	rs.calls.add(wanted)
 	for i, use := range wanted {
 		cl := t.calls[i]
-		if n := rs.check.repeated.N; rs.cfg.Repeats > 0 && n >= rs.cfg.Repeats {
-			cl.nth = n
-		}
 		at := slices.IndexFunc(from.Calls, func(cs *runlog.CallState) bool { return cs.CallID == use.ID })
+		cl.polls = at >= 0 && from.Calls[at].Polls()
 		if at >= 0 && !from.Calls[at].Open() {
 			was := from.Calls[at]
 			cl.phase, cl.result, cl.made, cl.noRoom = returned, was.Shown, was.Made, was.NoRoom

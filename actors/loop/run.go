@@ -49,7 +49,7 @@ func newRun(h *Run) *run {
 	}
 	p := &r.parts
 	p.journal = journal.For(recorded{p})
-	p.asks.parts, p.approvals.parts, p.calls.parts, p.check.parts = p, p, p, p
+	p.asks.parts, p.approvals.parts, p.calls.parts, p.check.parts, p.repeats.parts = p, p, p, p, p
 	p.limits.parts, p.last.parts, p.logins.parts, p.shutdown.parts, p.parking.parts = p, p, p, p, p
 	return r
 }

@@ -47,6 +47,9 @@ type Tool struct {
 
 	// Safe is true if a call may be made twice, as it has no effect, or the same one.
 	Safe bool
+	// Polls is true of a tool that looks whether something has changed. Its calls may be repeated: the loop
+	// detector does not count them.
+	Polls bool
 	// Taint is the tool's part in the lethal trio. OpenWorld is the server's
 	// own word that it deals with the outside.
 	Taint     runlog.Taint

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
@@ -34,7 +35,10 @@ func (w *window) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 
 // big returns a result of about so many tokens.
 func big(tokens int) func(context.Context, *loop.Call) (string, error) {
-	return func(context.Context, *loop.Call) (string, error) { return strings.Repeat("abc ", tokens), nil }
+	var n atomic.Int64 // no two results are the same
+	return func(context.Context, *loop.Call) (string, error) {
+		return fmt.Sprintf("%03d ", n.Add(1)) + strings.Repeat("abc ", tokens-1), nil
+	}
 }
 
 // reads are turns that each call a tool with other arguments, and an answer.

@@ -112,7 +112,7 @@ func exitCodesTopic() *cobra.Command {
     1  the run failed
     2  the command line or a configuration is wrong
     3  a human has to decide; the run's id was printed
-    4  a limit was reached
+    4  a limit was reached, or the model turned in circles, though it was told; what it answered all the same is on stdout
     5  a policy denied it
     6  a model or an MCP server cannot be reached, or the model's service fails: a status from 500 or 429, a key that it refuses (401, 403),
        a quota that is used up, a model that it does not have, an answer that breaks off or makes no sense

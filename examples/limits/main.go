@@ -48,7 +48,7 @@ func run(ctx context.Context, model llm.Model, out io.Writer) error {
 			ToolCalls: 3,
 			Tokens:    50_000,
 			Wall:      time.Minute,
-			OnLimit:   agent.LimitWrapUp, // one more answer, without tools, with what there is
+			OnLimit:   agent.LimitWrapUp, // one more answer, without calling tools, with what there is
 		},
 	})
 	if err != nil {

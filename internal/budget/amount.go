@@ -49,12 +49,13 @@ const (
 	Steps      = "steps"
 	Depth      = "depth"
 	WallTime   = "wall time" // not an account's: its run has a timer
+	Repeats    = "repeats"   // likewise: its run counts how often it comes to the same
 )
 
 // LimitError names the limit that a reservation would exceed.
 type LimitError struct {
 	Account string // the name of the account that has the limit
-	Limit   string // "tokens", "cost", "model calls", "tool calls", "steps", "depth" or "wall time"
+	Limit   string // "tokens", "cost", "model calls", "tool calls", "steps", "depth", "wall time" or "repeats"
 	Max     string
 
 	at      *Account
@@ -71,12 +72,14 @@ func (e *LimitError) Error() string {
 		text = "the run has reached its limit: a cost of " + e.Max
 	case Depth:
 		text = "the run has reached its limit: a depth of " + e.Max
+	case Repeats:
+		text = "the model has repeated itself " + e.Max + " times in a row, though it was told"
 	}
 	if e.at != nil && !e.own && e.Account != "" {
 		text += ", that of " + e.Account
 	}
 	switch {
-	case e.at == nil: // wall time
+	case e.at == nil: // wall time, repeats
 	case e.Limit == Cost: // a run may end with most of it left, and should say why
 		text += fmt.Sprintf(" (what comes next may cost %s, and %s is left)", format(cost, e.wanted), format(cost, e.left()))
 	case e.Limit == Tokens:

@@ -91,7 +91,12 @@ func (d *decoder) agentTools(n *yaml.Node, a *Agent) {
 	} else {
 		d.object(n, fields{"allow": d.texts(&a.Allow), "deny": d.texts(&a.Deny)})
 	}
-	for _, pattern := range slices.Concat(a.Allow, a.Deny) {
+	d.patterns(n, slices.Concat(a.Allow, a.Deny))
+}
+
+// patterns refuses what is no pattern of tools.
+func (d *decoder) patterns(n *yaml.Node, patterns []string) {
+	for _, pattern := range patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
 			d.fail(n, "%.40q is no pattern: want the name of a tool, in which * stands for anything", pattern)
 		}

@@ -155,6 +155,8 @@ type MCP struct {
 	// HeldInstances is [mcpclient.Server].HeldInstances for a server whose definition does not say
 	// it: below zero is none.
 	HeldInstances int
+	// Polls are patterns of tools whose calls may be repeated, as [agent.Options].Polls.
+	Polls []string
 }
 
 // KeepRule says how long runs and jobs of an agent, or in a state, are kept once they have ended.

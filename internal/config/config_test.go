@@ -46,7 +46,7 @@ sampling:
   servers:
     everything: { mode: allow, max_tokens_total: 5000, max_cost: 0.10, models: [ollama/qwen3:8b], context: thisServer }
     other: deny
-limits: { tokens: 50000, cost: 0.20, tool_calls: 20, model_calls: 9, steps: 8, depth: 2, wall: 10m, on_limit: wrap-up }
+limits: { tokens: 50000, cost: 0.20, tool_calls: 20, model_calls: 9, steps: 8, depth: 2, wall: 10m, on_limit: wrap-up, repeats: 4 }
 `
 
 func parse(t *testing.T, text string) *config.Config {
@@ -78,7 +78,7 @@ func TestParse(t *testing.T) {
 	if p := m.Providers["azure"]; p.APIVersion != "2024-10-21" {
 		t.Errorf("azure: got %+v", p)
 	}
-	want := config.Limits{Tokens: 50000, Cost: llm.Unit / 5, ToolCalls: 20, ModelCalls: 9, Steps: 8, Depth: 2, Wall: 10 * time.Minute, OnLimit: "wrap-up"}
+	want := config.Limits{Tokens: 50000, Cost: llm.Unit / 5, ToolCalls: 20, ModelCalls: 9, Steps: 8, Depth: 2, Wall: 10 * time.Minute, OnLimit: "wrap-up", Repeats: 4}
 	if c.Limits != want {
 		t.Errorf("limits: got %+v, want %+v", c.Limits, want)
 	}
@@ -110,6 +110,8 @@ func TestMistakes(t *testing.T) {
 		{"no number", "version: 1\nlimits: { tokens: many }", `got "many"`},
 		{"money", "version: 1\nlimits: { cost: 1e3 }", `"1e3" is not an amount of money`},
 		{"time", "version: 1\nlimits: { wall: 10 }", `want a time such as 90s or 10m, got "10"`},
+		{"repeats", "version: 1\nlimits: { repeats: off }", `f.yaml:2:20: want a whole number from 0 to 2147483647, got "off"`},
+		{"no pattern of tools", "version: 1\nmcp: { polls: ['['] }", `"[" is no pattern`},
 		{"word", "version: 1\nlimits: { on_limit: explode }", `want one of stop, ask, wrap-up, got "explode"`},
 		{"rate", "version: 1\nmodels: { cards: { ollama/a: { cost: 1.5 } } }", `want a number from 0 to 1, got "1.5"`},
 		{"rate of nothing", "version: 1\nmodels: { cards: { ollama/a: { cost: .nan } } }", `want a number from 0 to 1`},

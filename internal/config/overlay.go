@@ -34,6 +34,9 @@ func (c *Config) over(base *Config, foreign bool) *Config {
 	if out.MCP.Files == nil {
 		out.MCP.Files = base.MCP.Files
 	}
+	if out.MCP.Polls == nil {
+		out.MCP.Polls = base.MCP.Polls
+	}
 	out.MCP.Protocol = cmp.Or(out.MCP.Protocol, base.MCP.Protocol)
 	out.MCP.Instances = cmp.Or(out.MCP.Instances, base.MCP.Instances)
 	out.MCP.HeldInstances = cmp.Or(out.MCP.HeldInstances, base.MCP.HeldInstances)

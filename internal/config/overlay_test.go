@@ -34,3 +34,35 @@ func TestProjectsAgentOfOurName(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeatsWithin: a project may have the loop detector look sooner than the user has, and neither later nor not at all. What
+// polls is the user's to say.
+func TestRepeatsWithin(t *testing.T) {
+	for _, tt := range []struct {
+		user, project string
+		want, notes   int
+	}{
+		{"", "", 0, 0},
+		{"", "repeats: 2", 2, 0},
+		{"", "repeats: 4", 0, 1},
+		{"", "repeats: 0", 0, 1},
+		{"repeats: 5", "repeats: 4", 4, 0},
+		{"repeats: 5", "repeats: 6", 5, 1},
+		{"repeats: 0", "repeats: 0", -1, 0},
+		{"repeats: 0", "repeats: 9", 9, 0},
+		{"repeats: 0", "", -1, 0},
+	} {
+		user, project := t.TempDir(), t.TempDir()
+		places := config.Places{Project: project, User: user}
+		write(t, places.UserFile(), "version: 1\nlimits: { "+tt.user+" }\nmcp: { polls: [ci__status] }\n", 0o600)
+		write(t, filepath.Join(project, "troupe.yaml"), "version: 1\nlimits: { "+tt.project+" }\n", 0o600)
+		c, err := places.Load("")
+		if err != nil || c.Limits.Repeats != tt.want || len(c.Notes) != tt.notes || len(c.MCP.Polls) != 1 {
+			t.Errorf("%q over %q: got %+v with %v, polls %v, error %v", tt.project, tt.user, c.Limits, c.Notes, c.MCP.Polls, err)
+		}
+		write(t, filepath.Join(project, "troupe.yaml"), "version: 1\nmcp: { polls: ['*'] }\n", 0o600)
+		if _, err := places.Load(""); err == nil {
+			t.Error("a project says what polls")
+		}
+	}
+}

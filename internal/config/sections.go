@@ -173,5 +173,10 @@ func (d *decoder) limits(n *yaml.Node, l *Limits) {
 		"tool_calls": d.count(&l.ToolCalls), "model_calls": d.count(&l.ModelCalls),
 		"steps": d.count(&l.Steps), "depth": d.count(&l.Depth), "wall": d.duration(&l.Wall),
 		"on_limit": d.oneOf(&l.OnLimit, "stop", "ask", "wrap-up"),
+		"repeats": func(n *yaml.Node) {
+			if d.count(&l.Repeats)(n); l.Repeats == 0 {
+				l.Repeats = -1 // zero is the default
+			}
+		},
 	})
 }

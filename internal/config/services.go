@@ -50,6 +50,10 @@ func (d *decoder) mcp(n *yaml.Node, m *MCP, foreign bool) {
 				m.HeldInstances = -1 // zero is the default
 			}
 		}),
+		"polls": d.own(foreign, "mcp.polls", func(n *yaml.Node) {
+			d.texts(&m.Polls)(n)
+			d.patterns(n, m.Polls)
+		}),
 		"protocol": func(n *yaml.Node) {
 			if d.text(&m.Protocol)(n); !isProtocol(m.Protocol) {
 				d.fail(n, "want auto, legacy, modern or the date of a revision, got %.40q", m.Protocol)

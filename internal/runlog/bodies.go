@@ -153,7 +153,8 @@ type (
 		Server    string          `json:"server,omitempty"`
 		Hash      string          `json:"hash,omitempty"`
 		Arguments json.RawMessage `json:"arguments"`
-		Safe      bool            `json:"safe,omitzero"` // the call may be made twice
+		Safe      bool            `json:"safe,omitzero"`  // the call may be made twice
+		Polls     bool            `json:"polls,omitzero"` // and again and again: see [Repeats]
 	}
 	// ToolDispatched is the body of tool.dispatched: from here on the call may have
 	// had its effect.
@@ -171,8 +172,8 @@ type (
 		Server string `json:"server,omitempty"`
 		Made   bool   `json:"made"`
 		Late   bool   `json:"late,omitzero"` // it came when the run was ending
-		// Repeated is which call of the same kind in a row it was, from the one on which
-		// the model is told so; else zero.
+		// Repeated is which call of the same kind in a row it was, in a journal of an earlier version: the model has
+		// read so in the result. Today it reads a note behind the results of the turn, see [AddedRepeats].
 		Repeated int                 `json:"repeated,omitzero"`
 		Result   *mcp.CallToolResult `json:"result"`
 		NoRoom   bool                `json:"noRoom,omitzero"` // it did not fit a limit

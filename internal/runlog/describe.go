@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -76,6 +77,9 @@ func Describe(e *Entry, tools map[string]string) string {
 	case *AskSettled:
 		return strings.TrimSpace(string(b.Status) + " " + b.Reason)
 	case *LimitReached:
+		if b.Limit == budget.Repeats {
+			return fmt.Sprintf("%s %s: %s", b.Limit, b.Max, b.Then)
+		}
 		return strings.TrimSpace(fmt.Sprintf("%s %s, spent %s: %s", b.Limit, b.Max, cmp.Or(b.Spent, "all of it"), b.Then))
 	case *LimitRaised:
 		return fmt.Sprintf("%s by %s", b.Limit, b.By)

@@ -209,6 +209,7 @@ func (b *ToolIntent) appendTo(a *jsonx.Appender) {
 	a.SomeText("hash", b.Hash)
 	a.Value("arguments", b.Arguments)
 	a.SomeBool("safe", b.Safe)
+	a.SomeBool("polls", b.Polls)
 }
 
 func (b *ToolDispatched) appendTo(a *jsonx.Appender) {

@@ -92,6 +92,7 @@ type TurnState struct {
 	Lost    bool         // and it is asked again
 	Refused *GuardActed  // by a guard; nil for an answer that was not refused
 	Calls   []*CallState // that are decided
+	Counted bool         // all of them have results, and [State].Repeats has seen them
 	Over    bool         // what follows the turn has begun
 
 	wanted []*mcp.ToolUseContent // the calls that its message asks for
@@ -107,13 +108,22 @@ func (t *TurnState) Wanted() []*mcp.ToolUseContent { return t.wanted }
 func (t *TurnState) answers() (mcp.Contents, bool) {
 	out := make(mcp.Contents, 0, len(t.wanted))
 	for _, use := range t.wanted {
-		i := slices.IndexFunc(t.Calls, func(c *CallState) bool { return c.CallID == use.ID })
-		if i < 0 || t.Calls[i].Shown == nil {
+		c := t.call(use.ID)
+		if c == nil || c.Shown == nil {
 			return nil, false
 		}
-		out = append(out, t.Calls[i].Shown)
+		out = append(out, c.Shown)
 	}
 	return out, true
+}
+
+// call returns the call with an ID of the model's, nil for one that is not decided.
+func (t *TurnState) call(id string) *CallState {
+	i := slices.IndexFunc(t.Calls, func(c *CallState) bool { return c.CallID == id })
+	if i < 0 {
+		return nil
+	}
+	return t.Calls[i]
 }
 
 // CallState is one tool call.
@@ -147,6 +157,9 @@ type RoundState struct {
 
 // Open reports whether the call has neither a result nor an unknown outcome.
 func (c *CallState) Open() bool { return c.Shown == nil }
+
+// Polls reports whether the call looks whether something has changed: it may be made again and again.
+func (c *CallState) Polls() bool { return c.Intent != nil && c.Intent.Polls }
 
 // Starts reports whether the call may have started a run.
 func (c *CallState) Starts() bool { return c.Sent && (c.Made || !c.Done) && c.Run != "" }
@@ -278,10 +291,12 @@ func (s *State) addCall(e *Entry) {
 		}
 		c.Shown = s.shown(b.CallID, b.Result)
 		toolresult.Warn(c.Shown, b.Repeated)
+		s.count(c)
 	case *ToolUnknown:
 		c := s.call(e.Key, b.Turn, b.CallID)
 		c.Tool, c.Server, c.Made = b.Tool, b.Server, true
 		c.Shown = s.shown(b.CallID, b.Shown())
+		s.count(c)
 	default:
 		s.addBetween(e)
 	}
@@ -461,7 +476,6 @@ func (s *State) call(key string, turn int, id string) *CallState {
 	if t.Intent.Last {
 		s.NoMoreTools = true
 	} else if len(t.Calls) == 0 {
-		s.Repeats.See(t.wanted)
 		if t.Refused != nil {
 			s.Refusals++
 		}
@@ -471,6 +485,18 @@ func (s *State) call(key string, turn int, id string) *CallState {
 	}
 	t.Calls = append(t.Calls, c)
 	return c
+}
+
+// count has the turn of a call counted by [Repeats], once all its calls have results.
+func (s *State) count(c *CallState) {
+	t := s.Turn
+	if t == nil || t.N != c.Turn || t.Counted || t.Intent.Last || len(t.Calls) < len(t.wanted) || slices.ContainsFunc(t.Calls, (*CallState).Open) {
+		return
+	}
+	if results, all := t.answers(); all {
+		t.Counted = true
+		s.Repeats.See(t.wanted, results, func(i int) bool { return t.call(t.wanted[i].ID).Polls() })
+	}
 }
 
 func (s *State) shown(id string, r *mcp.CallToolResult) *mcp.ToolResultContent {

@@ -118,9 +118,11 @@ func (s *State) addImportedCall(e *Entry) {
 		c := s.importedCall(e.Key, b.Turn, b.CallID)
 		c.Tool, c.Server, c.Done, c.Made, c.Shown = b.Tool, b.Server, true, b.Made, s.shown(b.CallID, b.Result)
 		toolresult.Warn(c.Shown, b.Repeated)
+		s.count(c)
 	case *ToolUnknown:
 		c := s.importedCall(e.Key, b.Turn, b.CallID)
 		c.Tool, c.Server, c.Made, c.Shown = b.Tool, b.Server, true, s.shown(b.CallID, b.Shown())
+		s.count(c)
 	case *AskOpened:
 		s.askedElsewhere(e.Key, b)
 	case *AskSettled:

@@ -3,40 +3,128 @@ package runlog
 import (
 	"bytes"
 	"crypto/sha256"
+	"reflect"
 	"slices"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Repeats counts turns in a row with the same calls. Equal ones of one turn count as
-// one: the model had not seen a result when it asked for the next. One equal call beside
-// others that change is no circle: it may look at what the others have done.
+// Repeats notices that a run turns in circles: that its turns make the same calls, that up to four turns come again in the
+// same order, or that turn after turn has the same result, whatever it calls.
+//
+// Equal calls of one turn count as one: the model had not seen a result when it asked for the next. One equal call beside
+// others that change is no circle: it may look at what the others have done. Calls that poll count as not made, and a turn of
+// nothing else as no turn: a model that waits for something asks again, and may do other things meanwhile.
+//
+// An equal result says that the model gets no further only if it is an error, or long. Different calls that succeed may well
+// have the same short result, such as "ok" of files that are written or nothing of words that are searched for.
 type Repeats struct {
-	N      int                   // of its kind in a row, the last turn with calls was
-	last   []*mcp.ToolUseContent // its calls
+	turns   [maxPeriod]turnCalls   // the last ones, the last first
+	alike   [maxPeriod]int         // how many turns in a row were the same as the one so many places before them
+	result  *mcp.ToolResultContent // that all calls of the last turn had; nil unless they had one that counts
+	results int                    // turns in a row that had it
+}
+
+// maxPeriod is how many turns a circle has at the most.
+const maxPeriod = 4
+
+// minResult is from how many bytes on the result of a call that succeeds counts. Confirmations have less, and what was
+// looked at has more as a rule.
+const minResult = 256
+
+// Circle is what the turns of a run come to again and again.
+type Circle struct {
+	Period int // of how many turns; zero for different calls with the same result
+	Times  int // how often in a row it has come; one is no circle
+}
+
+// See counts a turn by its calls and their results, which are in the same order. Polls says which of them poll.
+func (r *Repeats) See(calls []*mcp.ToolUseContent, results mcp.Contents, polls func(i int) bool) {
+	calls, results = withoutPolls(calls, results, polls)
+	if len(calls) == 0 {
+		return
+	}
+	now := turnCalls{calls: calls}
+	for i := range r.turns {
+		if r.turns[i].same(&now) {
+			r.alike[i]++
+		} else {
+			r.alike[i] = 0
+		}
+	}
+	copy(r.turns[1:], r.turns[:])
+	r.turns[0] = now
+	switch last := r.result; {
+	case !sameResults(results):
+		r.result, r.results = nil, 0
+	case last != nil && sameResult(last, results[0]):
+		r.results++
+	default:
+		r.result, r.results = results[0].(*mcp.ToolResultContent), 1
+	}
+}
+
+// Circle returns the circle that the last turn has closed, the one that has come most often. Times is one for none.
+func (r *Repeats) Circle() Circle {
+	most := Circle{Period: 1, Times: 1}
+	for i, n := range r.alike {
+		period := i + 1
+		if times := 1 + n/period; n%period == 0 && times > most.Times {
+			most = Circle{period, times}
+		}
+	}
+	if r.results > most.Times {
+		most = Circle{0, r.results}
+	}
+	return most
+}
+
+func withoutPolls(calls []*mcp.ToolUseContent, results mcp.Contents, polls func(i int) bool) (c []*mcp.ToolUseContent, r mcp.Contents) {
+	for i := range calls {
+		if polls(i) {
+			c, r = slices.Clone(calls[:i]), slices.Clone(results[:i])
+			for j := i + 1; j < len(calls); j++ {
+				if !polls(j) {
+					c, r = append(c, calls[j]), append(r, results[j])
+				}
+			}
+			return c, r
+		}
+	}
+	return calls, results
+}
+
+// sameResults reports whether all of them are the same, and one that counts.
+func sameResults(results mcp.Contents) bool {
+	first, ok := results[0].(*mcp.ToolResultContent)
+	if !ok || !first.IsError && toolresult.Bytes(first) < minResult {
+		return false
+	}
+	return !slices.ContainsFunc(results[1:], func(c mcp.Content) bool { return !sameResult(first, c) })
+}
+
+// sameResult compares all but what call they are of.
+func sameResult(a *mcp.ToolResultContent, other mcp.Content) bool {
+	b, ok := other.(*mcp.ToolResultContent)
+	return ok && a.IsError == b.IsError && bytes.Equal(a.StructuredContent, b.StructuredContent) &&
+		slices.EqualFunc(a.Content, b.Content, func(a, b mcp.Content) bool { return reflect.DeepEqual(a, b) })
+}
+
+// turnCalls are the calls of a turn.
+type turnCalls struct {
+	calls  []*mcp.ToolUseContent // none of a turn that there was not
 	prints []print               // of them; nil until a turn looks alike that is not written alike
 }
 
 // print identifies a call.
 type print [sha256.Size]byte
 
-// See counts a turn by its calls, and returns which of its kind in a row it is.
-func (r *Repeats) See(calls []*mcp.ToolUseContent) int {
-	next := Repeats{N: 1, last: calls}
-	switch {
-	case slices.EqualFunc(calls, r.last, sameText):
-		next.N, next.prints = r.N+1, r.prints
-	case alike(calls, r.last):
-		if r.prints == nil {
-			r.prints = printsOf(r.last)
-		}
-		if next.prints = printsOf(calls); slices.Equal(next.prints, r.prints) {
-			next.N = r.N + 1
-		}
-	}
-	*r = next
-	return r.N
+// same reports whether two turns have the same calls.
+func (t *turnCalls) same(o *turnCalls) bool {
+	return len(t.calls) > 0 && slices.EqualFunc(t.calls, o.calls, sameText) ||
+		alike(t.calls, o.calls) && slices.Equal(t.fingerprints(), o.fingerprints())
 }
 
 func sameText(a, b *mcp.ToolUseContent) bool {
@@ -52,11 +140,14 @@ func alike(a, b []*mcp.ToolUseContent) bool {
 	return len(a) > 0 && len(b) > 0 && has(a, b[0].Name) && has(b, a[0].Name)
 }
 
-// printsOf are the fingerprints of calls, in order, each once. Two of one tool with the same arguments
+// fingerprints are those of the calls, in order, each once. Two of one tool with the same arguments
 // have the same, in whatever order and layout those are written.
-func printsOf(calls []*mcp.ToolUseContent) []print {
-	prints := make([]print, len(calls))
-	for i, c := range calls {
+func (t *turnCalls) fingerprints() []print {
+	if t.prints != nil {
+		return t.prints
+	}
+	prints := make([]print, len(t.calls))
+	for i, c := range t.calls {
 		args, err := jsonx.Canonical(c.Input)
 		if err != nil {
 			args = c.Input
@@ -64,5 +155,6 @@ func printsOf(calls []*mcp.ToolUseContent) []print {
 		prints[i] = sha256.Sum256(slices.Concat([]byte(c.Name), []byte{0}, args))
 	}
 	slices.SortFunc(prints, func(a, b print) int { return bytes.Compare(a[:], b[:]) })
-	return slices.Compact(prints)
+	t.prints = slices.Compact(prints)
+	return t.prints
 }

@@ -11,6 +11,7 @@ const (
 	StopLeft      = "left"      // another process has the run, or will have it
 	StopCondition = "condition" // a condition of the program holds
 	StopGuard     = "guard"     // the answer is a guard's, in place of the model's
+	StopRepeats   = "repeats"   // the model has turned in circles, though it was told
 )
 
 // The costs of a run beside its own turns: [Spent].What.
@@ -29,6 +30,7 @@ const (
 	AddedRefused = "refused" // a guard has refused the answer
 	AddedEmpty   = "empty"   // the answer was empty
 	AddedLast    = "last"    // it is to answer for the last time
+	AddedRepeats = "repeats" // it turns in circles
 	AddedForked  = "forked"  // a person has forked the run, and says something
 )
 
@@ -43,7 +45,7 @@ const (
 const (
 	LimitStop   = "stop"    // the run ends
 	LimitAsk    = "ask"     // the run asks a person for more, and ends without a yes
-	LimitWrapUp = "wrap-up" // the model answers once more, without tools, with what it has
+	LimitWrapUp = "wrap-up" // the model answers once more, without calling tools, with what it has
 )
 
 // Usage is the cost of a run, or of one turn of it, without the runs that it has started.

@@ -220,8 +220,8 @@ func Shorten(r *mcp.ToolResultContent, kept int) *mcp.ToolResultContent {
 	return short
 }
 
-// Warn adds to a result that the model turns in circles: it is that of the nth of the same
-// calls in a row. Zero adds nothing.
+// Warn adds to a result that the model turns in circles, as in journals of earlier versions: it is that of the nth of the
+// same calls in a row. Zero adds nothing.
 func Warn(r *mcp.ToolResultContent, nth int) {
 	if nth == 0 {
 		return

@@ -51,6 +51,7 @@ var known = []struct{ key, flag, otherwise string }{
 	{"limits.depth", "", "8"},
 	{"limits.model_calls", "max-model-calls", "no limit"},
 	{"limits.on_limit", "on-limit", "stop"},
+	{"limits.repeats", "", "3"},
 	{"limits.steps", "max-steps", "32"},
 	{"limits.tokens", "max-tokens-total", "no limit"},
 	{"limits.tool_calls", "max-tool-calls", "256"},

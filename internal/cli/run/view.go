@@ -144,7 +144,11 @@ func (v *view) event(who string, ev agent.Event) {
 			v.speak.forget()
 		}
 	case agent.LimitReached:
-		if ev.Then == agent.LimitWrapUp {
+		switch {
+		case ev.Then != agent.LimitWrapUp:
+		case ev.Limit == "repeats":
+			v.note("%sthe model turns in circles (%s): it answers once more", who, ev.Max)
+		default:
 			v.note("%sthe limit of %s is reached (%s): the model answers once more", who, ev.Limit, ev.Max)
 		}
 	case agent.ModelRetried:

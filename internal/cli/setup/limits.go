@@ -36,7 +36,7 @@ func (f *limitFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.maxCost, "max-cost", "", "spend at most this `AMOUNT`, such as 0.25; needs the model's price (default: no limit)")
 	flags.IntVar(&f.maxModelCalls, "max-model-calls", 0, "ask models at most `N` times, for servers that sample too (default: no limit)")
 	flags.IntVar(&f.maxCalls, "max-tool-calls", 0, "make at most `N` tool calls (default 256)")
-	flags.StringVar(&f.onLimit, "on-limit", "", "`WHAT` to do at a limit: stop, ask for more, or wrap-up: answer once more without tools (default stop)")
+	flags.StringVar(&f.onLimit, "on-limit", "", "`WHAT` to do at a limit: stop, ask for more, or wrap-up: answer once more without calling tools (default stop)")
 	flags.StringArrayVar(&f.prices, "price", nil, "`MODEL=IN,OUT`: what a million tokens of input and of output cost; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 0, "end the run after this `TIME`, such as 90s (default 1h)")
 }

@@ -220,7 +220,7 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 		Model: o.Model, Servers: o.Servers, Store: o.Store, Logger: o.Log, OnClose: agent.CancelRuns,
 		Consent: f.consent, Sampling: sampling,
 		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{Logger: o.Log, AskOptions: mcpclient.AskOptions{AskExpiry: f.AskExpiry, OnePerson: true, LoginCommand: loginCommand(e, &f.ServerFlags)}}},
-		Providers: o.Settings.Providers(), Prices: prices,
+		Providers: o.Settings.Providers(), Prices: prices, Polls: o.Settings.MCP.Polls,
 	}
 	if opts.StartedWith, err = f.startedWith(e, o.Servers); err != nil {
 		return err
@@ -326,7 +326,8 @@ func NewAgent(e *env.Env, f *Flags, o *Opened, name string, def *config.Agent, m
 	if o.Allowed != nil && f.approve != "all" { // which a user types who wants to be asked
 		policy = o.Allowed.policy(policy)
 	}
-	limits, err := f.limits(def.Limits.Or(o.Settings.Limits))
+	own := def.Limits.Or(o.Settings.Limits)
+	limits, err := f.limits(own)
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +338,7 @@ func NewAgent(e *env.Env, f *Flags, o *Opened, name string, def *config.Agent, m
 	cfg := &agent.Config{
 		Instructions: cmp.Or(f.system, def.Instructions), Description: def.Description, Model: model, Servers: def.Servers,
 		Allow: def.Allow, Deny: slices.Concat(def.Deny, f.deny), Limits: limits, Approve: policy, Input: def.Input, Output: def.Output,
-		Thinking: cmp.Or(thinking, def.Thinking), AskExpiry: f.AskExpiry,
+		Thinking: cmp.Or(thinking, def.Thinking), AskExpiry: f.AskExpiry, MaxRepeats: own.Repeats,
 	}
 	if f.allow != nil {
 		cfg.Allow = f.allow

@@ -7,22 +7,29 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
+// The reasons to answer for the last time, as the model reads them.
+const (
+	BudgetUsed = "The budget of this run is used up"
+	Repeated   = "You have turned in circles, though you were told"
+)
+
 // lastNote is the note to the model that it answers for the last time.
-const lastNote = "The budget of this run is used up, and no more tools can be called. " +
-	"Answer now with what you have, and say what is missing."
+func lastNote(why string) llm.Message {
+	return llm.User(why + ", and no more tools can be called. Answer now with what you have, and say what is missing.")
+}
 
 // Last makes a request the last one of a run: no tool may be called, and a note at its end says so. The tools stay, for
 // servers that want those of the calls in the conversation, and so that what they have kept of its beginning is of use.
-func Last(req *llm.Request) *llm.Request {
+func Last(req *llm.Request, why string) *llm.Request {
 	last := *req
 	last.ToolChoice = llm.ToolChoiceNone
-	last.Messages = append(slices.Clip(req.Messages), llm.User(lastNote))
+	last.Messages = append(slices.Clip(req.Messages), lastNote(why))
 	return &last
 }
 
-// LastTokens is about how many tokens [Last] has of a request that has so many.
+// LastTokens is about how many tokens [Last] has of a request that has so many, at the end of the budget.
 func LastTokens(tokens int) int {
-	note := llm.Request{Messages: []llm.Message{llm.User(lastNote)}}
+	note := llm.Request{Messages: []llm.Message{lastNote(BudgetUsed)}}
 	return tokens + llm.EstimateTokens(&note) - llm.EstimateTokens(new(llm.Request))
 }
 
