@@ -46,7 +46,7 @@ func (r *run) acted(c *actors.Context) {
 		r.hit(c, limitHit{ask: &limitAsk{err: limit}})
 		return
 	}
-	r.repeats.tell(c)
+	r.repeats.tell(c, t)
 	r.next(c)
 }
 

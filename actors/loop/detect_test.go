@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +112,9 @@ func TestLoopDetector(t *testing.T) {
 					t.Fatalf("outcome: %+v, want a last turn after %d", out, tt.last)
 				}
 				last := reqs[len(reqs)-1]
+				if n, want := strings.Count(strings.Join(allText(last), ""), "times in a row"), cmp.Or(tt.repeats, 3); n != want {
+					t.Errorf("told %d times, want %d", n, want)
+				}
 				if text := last.Messages[len(last.Messages)-1].Content.Text(); !strings.HasPrefix(text, "You have turned in circles") || len(last.Tools) == 0 || last.MaxTokens != 0 {
 					t.Errorf("the last turn: %q, with %d tools and %d tokens", text, len(last.Tools), last.MaxTokens)
 				}

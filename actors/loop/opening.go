@@ -150,5 +150,5 @@ func started(c *config) *runlog.RunStarted {
 		Agent: c.Agent, Parent: c.Origin.Parent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Origin.Input, Schema: c.Schema,
 		Nonce: c.Nonce, Steps: c.Limits.Steps, Tokens: c.Limits.Tokens, ToolCalls: c.Limits.ToolCalls,
 		Cost: c.Limits.Cost, ModelCalls: c.Limits.ModelCalls, Depth: c.Limits.Depth, OnLimit: c.Limits.OnLimit,
-		WallMS: c.Wall.Milliseconds(), MaxResult: c.MaxResult, V: runlog.Version, Program: runlog.Program(), With: c.Origin.With}
+		WallMS: c.Wall.Milliseconds(), MaxResult: c.MaxResult, Repeats: c.Repeats, V: runlog.Version, Program: runlog.Program(), With: c.Origin.With}
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -36,10 +37,10 @@ func (re *repeats) over() *budget.LimitError {
 	return nil
 }
 
-// tell tells the model of a circle, behind the results of the turn that has closed it.
-func (re *repeats) tell(c *actors.Context) {
+// tell tells the model of a circle, behind the results of the turn that has closed it. One that only polls closes none.
+func (re *repeats) tell(c *actors.Context, t *turn) {
 	circle := re.seen.Circle()
-	if re.cfg.Repeats <= 0 || circle.Times < re.cfg.Repeats {
+	if re.cfg.Repeats <= 0 || circle.Times < re.cfg.Repeats || !slices.ContainsFunc(t.calls, func(cl *call) bool { return !cl.polls }) {
 		return
 	}
 	note := llm.User(noteOf(circle))

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -64,7 +65,7 @@ func (re *Resumption) config(common *shared, own *Own) *shared {
 	d := *common
 	d.Limits = Limits{Steps: began.Steps, Tokens: began.Tokens, Cost: began.Cost, ModelCalls: began.ModelCalls, ToolCalls: began.ToolCalls,
 		Depth: began.Depth, Wall: time.Duration(began.WallMS) * time.Millisecond, OnLimit: began.OnLimit}.withDefaults()
-	d.MaxResult = began.MaxResult
+	d.MaxResult, d.Repeats = began.MaxResult, cmp.Or(began.Repeats, d.Repeats)
 	return &d
 }
 

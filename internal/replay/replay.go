@@ -39,7 +39,10 @@ type Recording struct {
 }
 
 // intent is a call that was decided on.
-type intent struct{ key, tool, args string }
+type intent struct {
+	key, tool, args string
+	polls           bool
+}
 
 // part is what one agent has done of the run.
 type part struct {
@@ -102,7 +105,7 @@ func (r *Recording) add(e *runlog.Entry) bool {
 		r.failed[len(r.turns)] = b.Error
 		r.turns = append(r.turns, nil)
 	case *runlog.ToolIntent:
-		r.intents = append(r.intents, intent{key, b.Tool, canonical(b.Arguments)})
+		r.intents = append(r.intents, intent{key, b.Tool, canonical(b.Arguments), b.Polls})
 	case *runlog.ToolResult:
 		r.results[key] = b.Result
 	case *runlog.AskOpened:
@@ -228,7 +231,7 @@ func (r *Recording) agent(rt *agent.Runtime, o *Options) (a *agent.Agent, err er
 		}
 		cfg.Model, cfg.Servers = nil, []string{}
 		if i == 0 {
-			cfg.MaxResult = r.began.MaxResult
+			cfg.MaxResult, cfg.MaxRepeats = r.began.MaxResult, cmp.Or(r.began.Repeats, cfg.MaxRepeats)
 		}
 		cfg.Tools = r.tools(&cfg, p, o.Live)
 		if next := a; next != nil && p.handOff != "" {
@@ -258,7 +261,8 @@ func (r *Recording) tools(cfg *agent.Config, p part, live bool) []agent.Tool {
 	}
 	for _, name := range p.tools {
 		if !slices.ContainsFunc(tools, func(t agent.Tool) bool { return t.Name == name }) {
-			tools = append(tools, r.left.define(agent.Tool{Name: name, Call: r.callOf(name)}))
+			polls := slices.ContainsFunc(r.intents, func(in intent) bool { return in.tool == name && in.polls })
+			tools = append(tools, r.left.define(agent.Tool{Name: name, Call: r.callOf(name), Polls: polls}))
 		}
 	}
 	return tools

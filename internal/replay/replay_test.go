@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/runfile"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
@@ -129,7 +131,11 @@ func TestReplay(t *testing.T) {
 		"wrapping up":    {agent.Config{Limits: agent.Limits{Steps: 2, OnLimit: agent.LimitWrapUp}}, []llmtest.Turn{call("free", `{"n":1}`), llmtest.Say("so far")}},
 		"a failure":      {agent.Config{}, []llmtest.Turn{call("free", `{"n":1}`), llmtest.Fail(errors.New("the model is down"))}},
 		"the same again": {agent.Config{}, []llmtest.Turn{call("free", `{"n":1}`), call("free", `{"n":1}`), call("free", `{"n":1}`), llmtest.Say("ok")}},
-		"cut results":    {agent.Config{MaxResult: 4}, []llmtest.Turn{call("free", `{"n":1}`), llmtest.Say("ok")}},
+		"in circles":     {agent.Config{MaxRepeats: 2}, []llmtest.Turn{call("free", `{"n":1}`), call("free", `{"n":1}`), call("free", `{"n":1}`), call("free", `{"n":1}`), llmtest.Say("so far")}},
+		"polls": {agent.Config{MaxRepeats: 1, Tools: []agent.Tool{{Name: "poll", Polls: true, Call: func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text("not yet")}}, nil
+		}}}}, []llmtest.Turn{call("poll", `{}`), call("poll", `{}`), call("poll", `{}`), llmtest.Say("ok")}},
+		"cut results": {agent.Config{MaxResult: 4}, []llmtest.Turn{call("free", `{"n":1}`), llmtest.Say("ok")}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

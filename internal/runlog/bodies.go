@@ -33,6 +33,7 @@ type (
 		OnLimit    string `json:"onLimit,omitempty"`
 		WallMS     int64  `json:"wallMs"`
 		MaxResult  int    `json:"maxResult"`
+		Repeats    int    `json:"repeats,omitzero"`  // how often the model may come to the same before it is told; below zero is no bound, zero in a journal of an earlier version
 		V          int    `json:"v,omitzero"`        // [Version] of the journal; zero is the first
 		Program    string `json:"program,omitempty"` // that began the run, with its version
 		Fork       string `json:"fork,omitempty"`    // the run whose events stand before run.forked

@@ -148,6 +148,7 @@ func (b *RunStarted) appendTo(a *jsonx.Appender) {
 	a.SomeText("onLimit", b.OnLimit)
 	a.Int("wallMs", b.WallMS)
 	a.Int("maxResult", int64(b.MaxResult))
+	a.SomeInt("repeats", int64(b.Repeats))
 	a.SomeInt("v", int64(b.V))
 	a.SomeText("program", b.Program)
 	a.SomeText("fork", b.Fork)

@@ -15,7 +15,7 @@ import (
 // samples are one body of each kind.
 func samples() map[string]any {
 	return map[string]any{
-		store.RunStarted:     &RunStarted{Agent: "a", Path: []string{"a"}, Model: "m", Input: []llm.Message{llm.User("hi")}, Nonce: "n", Steps: 1, With: []byte(`{"a":1}`)},
+		store.RunStarted:     &RunStarted{Agent: "a", Path: []string{"a"}, Model: "m", Input: []llm.Message{llm.User("hi")}, Nonce: "n", Steps: 1, Repeats: -1, With: []byte(`{"a":1}`)},
 		ToolsListedType:      &ToolsListed{Tools: []ToolRef{{"t", "s", "h"}}, Absent: []Absent{{"x", "down"}}},
 		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9, Held: budget.Amount{Tokens: 20, Cost: 7, ModelCalls: 1, Steps: 1}, Last: true},
 		store.ModelResult:    &ModelResult{Turn: 1, Message: llm.Assistant("hello"), Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}},
