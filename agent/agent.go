@@ -65,7 +65,8 @@ type Config struct {
 	StopWhen StopCondition
 	// MaxRepeats is how often in a row the model may come to the same before it is told: the
 	// same calls in each turn and no others, the same two to four turns in turn, or turns that
-	// have the same error, or the same long result, whatever they call. At twice as often the
+	// have the same error, or the same result that is long or of a tool without effects, whatever
+	// they call. At twice as often the
 	// run wraps up: it answers once more, as by [LimitWrapUp], with [StopRepeats]. Calls of
 	// tools that poll do not count, see [Tool] and [Options]. Zero means 3, below zero
 	// switches it off.

@@ -30,6 +30,9 @@ type Tool struct {
 	// Safe marks a tool whose call may be made twice, as it has no effect, or the same one: after
 	// a crash it may then be repeated. It is recorded with each call.
 	Safe bool
+	// ReadOnly marks a tool whose calls have no effect, which are safe then. It says the same as a server's readOnlyHint, but is
+	// taken at its word.
+	ReadOnly bool
 	// Polls marks a tool that looks whether something has changed: its calls may be repeated, and
 	// [Config.MaxRepeats] does not count them.
 	Polls bool
@@ -179,7 +182,8 @@ func (t Tool) compile() (loop.Tool, error) {
 		NeedsApproval: t.needsApproval,
 		Taint:         runlog.Taint(t.Taint),
 		Polls:         t.Polls,
-		Safe:          t.Safe || t.sub != nil || t.handOff != nil, // of an agent, its own calls count
+		ReadOnly:      t.ReadOnly,
+		Safe:          t.Safe || t.ReadOnly || t.sub != nil || t.handOff != nil, // of an agent, its own calls count
 		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
 		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
 			return t.Call(call.Within(ctx, callKey{}), call.Arguments)

@@ -48,7 +48,7 @@ type call struct {
 	made    bool                    // it was neither refused nor declined
 	again   bool                    // it asks in spite of all earlier approvals
 	noRoom  bool                    // it was refused for a limit
-	polls   bool                    // it was decided on, and its tool polls
+	traits  runlog.Traits           // of its tool, once it was decided on
 	held    int                     // how much of the run's clock it holds
 	was     *runlog.CallState       // as it was sent, once its outcome is unknown; nil for a call that was not sent before
 	why     string                  // likewise, why the outcome is unknown
@@ -66,7 +66,7 @@ type call struct {
 
 func (cl *call) intent() runlog.Entry {
 	return runlog.Entry{Type: store.ToolIntent, Key: cl.key, Body: &runlog.ToolIntent{
-		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe, Polls: cl.tool.Polls}}
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe, Traits: cl.traits}}
 }
 
 // reserve holds room for the call.

@@ -65,7 +65,8 @@ func (cs *calls) act(c *actors.Context, rulings []ruling) {
 			entries = append(entries, cs.settle(cl, mcp.ErrorResult("%s", refusal), false))
 			continue
 		}
-		entries, cl.polls = append(entries, cl.intent()), cl.tool.Polls
+		cl.traits = runlog.Traits{Polls: cl.tool.Polls, ReadOnly: cl.tool.ReadOnly}
+		entries = append(entries, cl.intent())
 		cl.again = rulings[i].verdict == guard.AskAgain
 		if rulings[i].verdict == guard.Allow || cs.approvals.has(cl) {
 			cl.phase = ready

@@ -24,7 +24,7 @@ type repeats struct {
 func (re *repeats) see(t *turn, results mcp.Contents) {
 	if !t.counted {
 		t.counted = true
-		re.seen.See(t.resp.Calls(), results, func(i int) bool { return t.calls[i].polls })
+		re.seen.See(t.resp.Calls(), results, func(i int) runlog.Traits { return t.calls[i].traits })
 	}
 }
 
@@ -40,7 +40,7 @@ func (re *repeats) over() *budget.LimitError {
 // tell tells the model of a circle, behind the results of the turn that has closed it. One that only polls closes none.
 func (re *repeats) tell(c *actors.Context, t *turn) {
 	circle := re.seen.Circle()
-	if re.cfg.Repeats <= 0 || circle.Times < re.cfg.Repeats || !slices.ContainsFunc(t.calls, func(cl *call) bool { return !cl.polls }) {
+	if re.cfg.Repeats <= 0 || circle.Times < re.cfg.Repeats || !slices.ContainsFunc(t.calls, func(cl *call) bool { return !cl.traits.Polls }) {
 		return
 	}
 	note := llm.User(noteOf(circle))

@@ -247,7 +247,9 @@ func (rs *resuming) act(c *actors.Context, from *runlog.TurnState, entries []run
 	for i, use := range wanted {
 		cl := t.calls[i]
 		at := slices.IndexFunc(from.Calls, func(cs *runlog.CallState) bool { return cs.CallID == use.ID })
-		cl.polls = at >= 0 && from.Calls[at].Polls()
+		if at >= 0 {
+			cl.traits = from.Calls[at].Traits()
+		}
 		if at >= 0 && !from.Calls[at].Open() {
 			was := from.Calls[at]
 			cl.phase, cl.result, cl.made, cl.noRoom = returned, was.Shown, was.Made, was.NoRoom

@@ -41,7 +41,7 @@ type Recording struct {
 // intent is a call that was decided on.
 type intent struct {
 	key, tool, args string
-	polls           bool
+	traits          runlog.Traits
 }
 
 // part is what one agent has done of the run.
@@ -105,7 +105,7 @@ func (r *Recording) add(e *runlog.Entry) bool {
 		r.failed[len(r.turns)] = b.Error
 		r.turns = append(r.turns, nil)
 	case *runlog.ToolIntent:
-		r.intents = append(r.intents, intent{key, b.Tool, canonical(b.Arguments), b.Polls})
+		r.intents = append(r.intents, intent{key, b.Tool, canonical(b.Arguments), b.Traits})
 	case *runlog.ToolResult:
 		r.results[key] = b.Result
 	case *runlog.AskOpened:
@@ -261,8 +261,13 @@ func (r *Recording) tools(cfg *agent.Config, p part, live bool) []agent.Tool {
 	}
 	for _, name := range p.tools {
 		if !slices.ContainsFunc(tools, func(t agent.Tool) bool { return t.Name == name }) {
-			polls := slices.ContainsFunc(r.intents, func(in intent) bool { return in.tool == name && in.polls })
-			tools = append(tools, r.left.define(agent.Tool{Name: name, Call: r.callOf(name), Polls: polls}))
+			var traits runlog.Traits
+			for _, in := range r.intents {
+				if in.tool == name {
+					traits = in.traits
+				}
+			}
+			tools = append(tools, r.left.define(agent.Tool{Name: name, Call: r.callOf(name), Polls: traits.Polls, ReadOnly: traits.ReadOnly}))
 		}
 	}
 	return tools

@@ -154,8 +154,8 @@ type (
 		Server    string          `json:"server,omitempty"`
 		Hash      string          `json:"hash,omitempty"`
 		Arguments json.RawMessage `json:"arguments"`
-		Safe      bool            `json:"safe,omitzero"`  // the call may be made twice
-		Polls     bool            `json:"polls,omitzero"` // and again and again: see [Repeats]
+		Safe      bool            `json:"safe,omitzero"` // the call may be made twice
+		Traits
 	}
 	// ToolDispatched is the body of tool.dispatched: from here on the call may have
 	// had its effect.

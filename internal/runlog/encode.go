@@ -211,6 +211,7 @@ func (b *ToolIntent) appendTo(a *jsonx.Appender) {
 	a.Value("arguments", b.Arguments)
 	a.SomeBool("safe", b.Safe)
 	a.SomeBool("polls", b.Polls)
+	a.SomeBool("readOnly", b.ReadOnly)
 }
 
 func (b *ToolDispatched) appendTo(a *jsonx.Appender) {

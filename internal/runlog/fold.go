@@ -158,8 +158,13 @@ type RoundState struct {
 // Open reports whether the call has neither a result nor an unknown outcome.
 func (c *CallState) Open() bool { return c.Shown == nil }
 
-// Polls reports whether the call looks whether something has changed: it may be made again and again.
-func (c *CallState) Polls() bool { return c.Intent != nil && c.Intent.Polls }
+// Traits are those of the call's tool; none before it was decided to make it.
+func (c *CallState) Traits() Traits {
+	if c.Intent == nil {
+		return Traits{}
+	}
+	return c.Intent.Traits
+}
 
 // Starts reports whether the call may have started a run.
 func (c *CallState) Starts() bool { return c.Sent && (c.Made || !c.Done) && c.Run != "" }
@@ -495,7 +500,7 @@ func (s *State) count(c *CallState) {
 	}
 	if results, all := t.answers(); all {
 		t.Counted = true
-		s.Repeats.See(t.wanted, results, func(i int) bool { return t.call(t.wanted[i].ID).Polls() })
+		s.Repeats.See(t.wanted, results, func(i int) Traits { return t.call(t.wanted[i].ID).Traits() })
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // others that change is no circle: it may look at what the others have done. Calls that poll count as not made, and a turn of
 // nothing else as no turn: a model that waits for something asks again, and may do other things meanwhile.
 //
-// An equal result says that the model gets no further only if it is an error, or long. Different calls that succeed may well
-// have the same short result, such as "ok" of files that are written or nothing of words that are searched for.
+// An equal result says that the model gets no further only if it is an error, if the call had no effect, or if there is much of
+// it. Different calls with an effect may well have the same short result, such as "ok" of files that are written.
 type Repeats struct {
 	turns   [maxPeriod]turnCalls   // the last ones, the last first
 	alike   [maxPeriod]int         // how many turns in a row were the same as the one so many places before them
@@ -30,8 +30,14 @@ type Repeats struct {
 // maxPeriod is how many turns a circle has at the most.
 const maxPeriod = 4
 
-// minResult is from how many bytes on the result of a call that succeeds counts. Confirmations have less, and what was
-// looked at has more as a rule.
+// Traits are what matters of a tool for whether its calls get any further.
+type Traits struct {
+	Polls    bool `json:"polls,omitzero"`    // it looks whether something has changed
+	ReadOnly bool `json:"readOnly,omitzero"` // its calls have no effect, as far as it says itself
+}
+
+// minResult is from how many bytes on the result of a call that succeeds, and may have had an effect, counts. Confirmations have
+// less, and what was looked at has more as a rule.
 const minResult = 256
 
 // Circle is what the turns of a run come to again and again.
@@ -40,9 +46,13 @@ type Circle struct {
 	Times  int // how often in a row it has come; one is no circle
 }
 
-// See counts a turn by its calls and their results, which are in the same order. Polls says which of them poll.
-func (r *Repeats) See(calls []*mcp.ToolUseContent, results mcp.Contents, polls func(i int) bool) {
-	calls, results = withoutPolls(calls, results, polls)
+// See counts a turn by its calls and their results, which are in the same order. Of says what the tool of each is.
+func (r *Repeats) See(calls []*mcp.ToolUseContent, results mcp.Contents, of func(i int) Traits) {
+	effects := false
+	for i := range calls {
+		effects = effects || !of(i).Polls && !of(i).ReadOnly
+	}
+	calls, results = withoutPolls(calls, results, func(i int) bool { return of(i).Polls })
 	if len(calls) == 0 {
 		return
 	}
@@ -57,7 +67,7 @@ func (r *Repeats) See(calls []*mcp.ToolUseContent, results mcp.Contents, polls f
 	copy(r.turns[1:], r.turns[:])
 	r.turns[0] = now
 	switch last := r.result; {
-	case !sameResults(results):
+	case !sameResults(results, effects):
 		r.result, r.results = nil, 0
 	case last != nil && sameResult(last, results[0]):
 		r.results++
@@ -96,10 +106,10 @@ func withoutPolls(calls []*mcp.ToolUseContent, results mcp.Contents, polls func(
 	return calls, results
 }
 
-// sameResults reports whether all of them are the same, and one that counts.
-func sameResults(results mcp.Contents) bool {
+// sameResults reports whether all of them are the same, and one that counts. Effects says that any of their calls may have had one.
+func sameResults(results mcp.Contents, effects bool) bool {
 	first, ok := results[0].(*mcp.ToolResultContent)
-	if !ok || !first.IsError && toolresult.Bytes(first) < minResult {
+	if !ok || !first.IsError && effects && toolresult.Bytes(first) < minResult {
 		return false
 	}
 	return !slices.ContainsFunc(results[1:], func(c mcp.Content) bool { return !sameResult(first, c) })

@@ -44,7 +44,7 @@ func TestRepeats(t *testing.T) {
 					calls = append(calls, &mcp.ToolUseContent{Name: call[0], Input: []byte(call[1])})
 					results = append(results, new(mcp.ToolResultContent))
 				}
-				r.See(calls, results, func(i int) bool { return calls[i].Name == "poll" })
+				r.See(calls, results, func(i int) Traits { return Traits{Polls: calls[i].Name == "poll"} })
 				got = append(got, r.Circle().Times)
 			}
 			if !slices.Equal(got, tt.want) {
@@ -61,16 +61,18 @@ func TestRepeatedResults(t *testing.T) {
 		name  string
 		turns [][]string // results of each turn; an error begins with !
 		want  []int
+		reads bool // the calls have no effect
 	}{
-		{"the same error", [][]string{{"!no"}, {"!no"}, {"!no"}}, []int{1, 2, 3}},
-		{"other errors", [][]string{{"!no"}, {"!not"}, {"!no"}}, []int{1, 1, 1}},
-		{"short results", [][]string{{"ok"}, {"ok"}, {"ok"}}, []int{1, 1, 1}},
-		{"nothing", [][]string{{""}, {""}, {""}}, []int{1, 1, 1}},
-		{"long results", [][]string{{long}, {long}, {long + "."}, {long}}, []int{1, 2, 1, 1}},
-		{"an error and the same words", [][]string{{long}, {"!" + long}}, []int{1, 1}},
-		{"several in a turn are one", [][]string{{"!no", "!no", "!no"}, {"!no"}}, []int{1, 2}},
-		{"beside one that succeeds", [][]string{{"!no"}, {"!no", "ok"}, {"!no"}}, []int{1, 1, 1}},
-		{"a turn between", [][]string{{"!no"}, {"ok"}, {"!no"}}, []int{1, 1, 1}},
+		{"the same error", [][]string{{"!no"}, {"!no"}, {"!no"}}, []int{1, 2, 3}, false},
+		{"other errors", [][]string{{"!no"}, {"!not"}, {"!no"}}, []int{1, 1, 1}, false},
+		{"short results", [][]string{{"ok"}, {"ok"}, {"ok"}}, []int{1, 1, 1}, false},
+		{"nothing", [][]string{{""}, {""}, {""}}, []int{1, 1, 1}, false},
+		{"long results", [][]string{{long}, {long}, {long + "."}, {long}}, []int{1, 2, 1, 1}, false},
+		{"an error and the same words", [][]string{{long}, {"!" + long}}, []int{1, 1}, false},
+		{"several in a turn are one", [][]string{{"!no", "!no", "!no"}, {"!no"}}, []int{1, 2}, false},
+		{"beside one that succeeds", [][]string{{"!no"}, {"!no", "ok"}, {"!no"}}, []int{1, 1, 1}, false},
+		{"a turn between", [][]string{{"!no"}, {"ok"}, {"!no"}}, []int{1, 1, 1}, false},
+		{"short results without an effect", [][]string{{"no such word"}, {"no such word"}, {""}, {""}}, []int{1, 2, 1, 2}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,10 +83,14 @@ func TestRepeatedResults(t *testing.T) {
 				var results mcp.Contents
 				for j, text := range turn {
 					text, failed := strings.CutPrefix(text, "!")
-					calls = append(calls, &mcp.ToolUseContent{Name: string(rune('a' + i)), Input: []byte{byte('0' + j)}})
+					name := string(rune('a' + i))
+					if tt.reads {
+						name = "r" + name
+					}
+					calls = append(calls, &mcp.ToolUseContent{Name: name, Input: []byte{byte('0' + j)}})
 					results = append(results, &mcp.ToolResultContent{ToolUseID: calls[j].Name, IsError: failed, Content: mcp.Contents{mcp.Text(text)}})
 				}
-				r.See(calls, results, func(int) bool { return false })
+				r.See(calls, results, func(i int) Traits { return Traits{ReadOnly: strings.HasPrefix(calls[i].Name, "r")} })
 				circle := r.Circle()
 				if got = append(got, circle.Times); (circle.Period == 0) != (circle.Times > 1) {
 					t.Errorf("turn %d: got %+v", i, circle)
