@@ -80,6 +80,10 @@ func (c *Client) appendChatHead(dst, before []byte, req *llm.Request, a *attempt
 	return dst
 }
 
+// between is what the assistant is made to say where the user speaks twice and a server refuses that: Mistral's, and those with the
+// templates of many local models.
+const between = `{"role":"assistant","content":"OK."},`
+
 // appendMessage appends a message, behind a comma if it is not the first, as go-openai would
 // write it. Ids of calls go back as they came.
 func appendMessage(dst []byte, messages []llm.Message, i int, back *echo) (_ []byte, err error) {
@@ -93,6 +97,9 @@ func appendMessage(dst []byte, messages []llm.Message, i int, back *echo) (_ []b
 	case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
 		dst, err = appendResults(dst, callsOf(messages[i-1].Content), m.Content, back)
 	default:
+		if back.alternates && i > 0 && messages[i-1].Role == llm.RoleUser {
+			dst = append(dst, between...)
+		}
 		dst, err = appendUser(dst, m.Content, &chatParts)
 	}
 	if err != nil {

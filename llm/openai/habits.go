@@ -18,6 +18,7 @@ type habits struct {
 	switched        bool      // a member "thinking" switches that on and off
 	unthinking      bool      // with tools its effort must be none
 	otherLimit      bool      // it knows the limit of its output by the other name
+	alternates      bool      // it takes nothing of the user's behind a message of the user, or behind results
 	shortIDs        bool      // it takes no ID of a call but nine letters and digits
 	refused         uint8     // kinds of state that are not sent, as bits in the order of kinds
 	omit            field     // what is not sent
@@ -166,6 +167,8 @@ func (a *attempt) after(err *llm.Error, req *llm.Request) habits {
 	case err.Status == http.StatusNotFound && !strings.Contains(text, "item with id"):
 	case has(text, "thought_signature", "thoughtsignature", "thought signature"):
 		h.placeholders = h.placeholders || hasCalls(req)
+	case !h.alternates && has(text, "after role 'tool'", "after role 'user'", "roles must alternate"):
+		h.alternates = true
 	case !h.shortIDs && hasCalls(req) && refusesIDs(text):
 		h.shortIDs = true
 	case strings.Contains(text, kindReasoningContent) && !h.empty && a.lacksReasoning(req):

@@ -142,6 +142,33 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
+// A note behind results, or a second prompt, is no reason to lose the turn where roles must alternate.
+func TestRolesAlternate(t *testing.T) {
+	for _, why := range []string{"Unexpected role 'user' after role 'tool'", "Conversation roles must alternate user/assistant/user/assistant/..."} {
+		var sent []string
+		c := openai.New("m", &openai.Options{BaseURL: "http://llm.test", HTTPClient: memhttp.Serve(t, refusing(t, &sent, "!OK.", why))})
+		req := called()
+		req.Messages = append(req.Messages, llm.User("Note."), llm.User("And?"))
+		for range 2 {
+			if _, err := llm.Generate(t.Context(), c, req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, text, _ := strings.Cut(sent[2], " ")
+		var body struct{ Messages []struct{ Role string } }
+		if err := json.Unmarshal([]byte(text), &body); err != nil {
+			t.Fatal(err)
+		}
+		roles := ""
+		for _, m := range body.Messages {
+			roles += m.Role + " "
+		}
+		if roles != "user assistant tool tool assistant user assistant user " || len(sent) != 3 {
+			t.Errorf("%s: sent %s", why, sent)
+		}
+	}
+}
+
 // A value that is wrong is for the caller to know of, and so is a model that is not there.
 func TestRefusalsThatStay(t *testing.T) {
 	three := 3.0

@@ -163,6 +163,9 @@ type echo struct {
 // dialect is that of messages in [llm.Encodings]: what else decides about how they are written by an API.
 func (e *echo) dialect(api API) string {
 	mode := []byte{'0' + e.refused}
+	if e.alternates {
+		mode = append(mode, '~')
+	}
 	if e.shortIDs {
 		mode = append(mode, '#')
 	}
