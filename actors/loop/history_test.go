@@ -207,7 +207,7 @@ func benchmarkHistory(b *testing.B, turns int) {
 		run, err := loop.New(&loop.Config{Own: loop.Own{ID: "r1", Nonce: "nonce", Gate: allow, Sink: silent{},
 			Tools:  tools{tool("read", func(context.Context, *loop.Call) (string, error) { return result, nil })},
 			Origin: &loop.Origin{InputHash: "in", Input: []llm.Message{llm.User("go")}}},
-			Agent: "tester", Model: model, System: strings.Repeat("Answer well. ", 160), Context: 1 << 20, Limits: loop.Limits{Steps: turns, ToolCalls: turns}})
+			Agent: "tester", Model: model, System: strings.Repeat("Answer well. ", 160), Context: 1 << 20, Repeats: -1, Limits: loop.Limits{Steps: turns, ToolCalls: turns}})
 		if err != nil {
 			b.Fatal(err)
 		}

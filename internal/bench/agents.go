@@ -71,6 +71,7 @@ func newFleet(ctx context.Context, o *AgentsOptions) (_ *fleet, err error) {
 		Providers: map[string]agent.ProviderOptions{"": {Concurrency: o.Sessions, Queue: o.Sessions + 16}},
 		MaxRuns:   o.Sessions + 16,
 		Approve:   agent.NeverAsk,
+		Polls:     []string{"*"}, // its tools answer the same in each turn
 		Store:     o.Store,
 		Logger:    o.Logger,
 	})

@@ -20,7 +20,7 @@ func TestAgents(t *testing.T) {
 	defer s.Close()
 	for _, o := range []AgentsOptions{
 		{Sessions: 1, Duration: -1},
-		{Sessions: 40, Duration: -1, Store: s, Turns: 4, Settle: time.Millisecond},
+		{Sessions: 40, Duration: -1, Store: s, Turns: 8, Settle: time.Millisecond},
 		{Sessions: 10, Duration: -1, SkipMemory: true, Tools: 3, History: 100},
 	} {
 		rep, err := Agents(t.Context(), &o)
