@@ -16,7 +16,7 @@ import (
 // whose requests it would refuse by itself.
 func (c *Client) chatRequest(req *llm.Request, a *attempt) openai.ChatCompletionRequest {
 	body := openai.ChatCompletionRequest{
-		Stop:            c.stops(req)[0],
+		Stop:            c.stops(req, a)[0],
 		ReasoningEffort: c.effort(req, a),
 		Metadata:        c.metadata(req),
 	}

@@ -181,7 +181,6 @@ func (c *Client) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 // stream runs one turn. It returns nil also if emit has returned false, which ends it.
 func (c *Client) stream(ctx context.Context, req *llm.Request, emit func(llm.Event) bool) error {
 	t := newTurn(c.origin(req), req, emit)
-	t.stops = rest.NewStops(c.stops(req)[1])
 	err := c.ask(ctx, t)
 	if errors.Is(err, errLeft) {
 		return nil
@@ -196,6 +195,7 @@ const maxAttempts = 8
 func (c *Client) ask(ctx context.Context, t *turn) error {
 	t.attempts++
 	t.how = c.attempt(t.req)
+	t.stops = rest.NewStops(c.stops(t.req, &t.how)[1])
 	send, err := c.request(t.req, &t.how)
 	if err != nil {
 		return t.origin.Wrap(err)

@@ -149,6 +149,9 @@ func (a *attempt) after(err *llm.Error, req *llm.Request) habits {
 	h, text := a.habits, strings.ToLower(err.Message)
 	switch {
 	case errors.Is(err, llm.ErrContextLength):
+		if a.sent&fieldLimit != 0 && strings.Contains(text, "max_tokens") && strings.Contains(text, "too large") { // vLLM: not the prompt is, but both together
+			h.omit |= fieldLimit
+		}
 		return h
 	case a.api == APIResponses && a.auto && !h.responses && gone(err):
 		h.chat = true

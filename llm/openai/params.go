@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -22,10 +21,10 @@ func (a *attempt) sends(f field) bool {
 const maxStops = 4
 
 // stops returns the stop sequences that the server looks for, and those that it is not
-// given, because they are too many or its model takes none.
-func (c *Client) stops(req *llm.Request) [2][]string {
+// given, because they are too many, or its model or its API has none.
+func (c *Client) stops(req *llm.Request, a *attempt) [2][]string {
 	n := min(len(req.Stop), maxStops)
-	if generationOf(cmp.Or(req.Model, c.model)).reasons() {
+	if a.api == APIResponses || generationOf(a.own.Model).reasons() {
 		n = 0
 	}
 	return [2][]string{req.Stop[:n:n], req.Stop[n:]}

@@ -21,14 +21,17 @@ func TestStopSequences(t *testing.T) {
 		sent    []string
 		want    string
 		estimat bool
+		api     openai.API
 	}{
-		{"few", "m", []string{"a", "b"}, llmtest.Say("x a"), []string{"a", "b"}, "x a stop", false},
-		{"the fifth", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Say("so ", "far E", "ND and", " on"), []string{"1", "2", "3", "4"}, "so far stop_sequence", true},
-		{"the fifth, not met", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Say("so ", "far EN"), []string{"1", "2", "3", "4"}, "so far EN stop", false},
-		{"the fifth, before a call", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Join(llmtest.Say("x EN"), llmtest.Call("f", nil)), []string{"1", "2", "3", "4"}, "x EN f{} tool_calls", false},
-		{"a call behind the end", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Join(llmtest.Say("x END"), llmtest.Call("f", nil)), []string{"1", "2", "3", "4"}, "x stop_sequence", true},
-		{"a model that takes none", "o3-mini", []string{"END"}, llmtest.Say("so far END"), nil, "so far stop_sequence", true},
-		{"in thinking they mean nothing", "o3-mini", []string{"END"}, llmtest.Join(llmtest.Think("END"), llmtest.Say("ok")), nil, "(END) ok stop", false},
+		{"few", "m", []string{"a", "b"}, llmtest.Say("x a"), []string{"a", "b"}, "x a stop", false, ""},
+		{"the fifth", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Say("so ", "far E", "ND and", " on"), []string{"1", "2", "3", "4"}, "so far stop_sequence", true, ""},
+		{"the fifth, not met", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Say("so ", "far EN"), []string{"1", "2", "3", "4"}, "so far EN stop", false, ""},
+		{"the fifth, before a call", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Join(llmtest.Say("x EN"), llmtest.Call("f", nil)), []string{"1", "2", "3", "4"}, "x EN f{} tool_calls", false, ""},
+		{"a call behind the end", "m", []string{"1", "2", "3", "4", "END"}, llmtest.Join(llmtest.Say("x END"), llmtest.Call("f", nil)), []string{"1", "2", "3", "4"}, "x stop_sequence", true, ""},
+		{"a model that takes none", "o3-mini", []string{"END"}, llmtest.Say("so far END"), nil, "so far stop_sequence", true, ""},
+		{"in thinking they mean nothing", "o3-mini", []string{"END"}, llmtest.Join(llmtest.Think("END"), llmtest.Say("ok")), nil, "(END) ok stop", false, ""},
+		{"by the Responses API", "m", []string{"END"}, llmtest.Say("so ", "far E", "ND and", " on"), nil, "so far stop_sequence", true, openai.APIResponses},
+		{"by the Responses API, behind thinking", "m", []string{"END"}, llmtest.Join(llmtest.Think("END"), llmtest.Say("ok")), nil, "(END) ok stop", false, openai.APIResponses},
 	}
 	for _, tt := range tests {
 		for _, whole := range []bool{false, true} {
@@ -37,7 +40,7 @@ func TestStopSequences(t *testing.T) {
 					s := llmtest.NewServer(tt.turn.Usage(3, 4).Over(llmtest.Wire{NotAStream: whole}))
 					req := hello()
 					req.Model, req.Stop = tt.model, tt.stops
-					resp, err := llm.Generate(t.Context(), client(t, s, openai.Options{}), req)
+					resp, err := llm.Generate(t.Context(), client(t, s, openai.Options{API: tt.api}), req)
 					if err != nil {
 						t.Fatalf("Generate: %v", err)
 					}
