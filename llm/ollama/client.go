@@ -85,7 +85,7 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 
 // Stream runs one turn, as [llm.Model] has it.
 //
-// Ollama has no tool choice. "none" is done by sending no tools; "required" is asked for
+// Ollama has no tool choice. "none" is done by sending no tools, but to a conversation with calls; "required" is asked for
 // in words, and if no call came, once more with a grammar that allows nothing else: the
 // text of the first answer has been passed on by then.
 func (c *Client) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
@@ -121,7 +121,12 @@ func (c *Client) ask(ctx context.Context, req *llm.Request, t *turn) error {
 		}
 		err = c.chat(ctx, body, t)
 		var refused *llm.Error
-		if !errors.As(err, &refused) || !c.server.thinks.learn(body.Model, refused, body.Think) {
+		switch {
+		case !errors.As(err, &refused):
+			return err
+		case rest.RefusesHistory(refused, req):
+			req = rest.WithTools(req)
+		case !c.server.thinks.learn(body.Model, refused, body.Think):
 			return err
 		}
 	}

@@ -141,6 +141,23 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+// Where calls were made the tools stay, also if none may be called any more: what the server has kept of the prompt begins with them.
+// A server that wants tools for calls gets those that were called.
+func TestToolsStayWithCalls(t *testing.T) {
+	history := []llm.Message{llm.User("Hi"), {Role: llm.RoleAssistant, Content: mcp.Contents{&mcp.ToolUseContent{ID: "1", Name: "f"}}},
+		{Role: llm.RoleUser, Content: mcp.Contents{&mcp.ToolResultContent{ToolUseID: "1", Content: mcp.Contents{mcp.Text("x")}}}}}
+	_, body := sent(t, ollama.Options{}, &llm.Request{Messages: history, Tools: []llm.Tool{{Name: "f"}, {Name: "g"}}, ToolChoice: llm.ToolChoiceNone})
+	if tools, _ := body["tools"].([]any); len(tools) != 2 {
+		t.Errorf("sent the tools %v, want both", body["tools"])
+	}
+	s := llmtest.NewServer(llmtest.Say("ok"))
+	s.Service = llmtest.Thinking
+	resp, err := llm.Generate(t.Context(), client(t, s, ollama.Options{}), &llm.Request{Messages: history})
+	if err != nil || resp.Text() != "ok" || len(s.Requests()) != 2 {
+		t.Errorf("without tools: got %+v, %v after %d requests", resp, err, len(s.Requests()))
+	}
+}
+
 // TestRequired holds that a call is forced by a grammar where asking was not enough.
 func TestRequired(t *testing.T) {
 	tools := []llm.Tool{{Name: "weather", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}, {Name: "clock"}}

@@ -196,7 +196,11 @@ func (c *Client) ask(ctx context.Context, t *turn) error {
 	t.attempts++
 	t.how = c.attempt(t.req)
 	t.stops = rest.NewStops(c.stops(t.req, &t.how)[1])
-	send, err := c.request(t.req, &t.how)
+	t.sent = t.req
+	if t.how.tools {
+		t.sent = rest.WithTools(t.req)
+	}
+	send, err := c.request(t.sent, &t.how)
 	if err != nil {
 		return t.origin.Wrap(err)
 	}
@@ -311,7 +315,7 @@ func (d *doer) fill(req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := d.client.splice(head, d.turn.req, &d.turn.how)
+	body, err := d.client.splice(head, d.turn.sent, &d.turn.how)
 	if err != nil {
 		return d.turn.origin.Wrap(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
 
 // habits are what a model of a server wants or refuses, as far as its server's address says so or a refusal has.
@@ -18,6 +19,7 @@ type habits struct {
 	switched        bool      // a member "thinking" switches that on and off
 	unthinking      bool      // with tools its effort must be none
 	otherLimit      bool      // it knows the limit of its output by the other name
+	tools           bool      // it takes no conversation with calls without tools
 	alternates      bool      // it takes nothing of the user's behind a message of the user, or behind results
 	shortIDs        bool      // it takes no ID of a call but nine letters and digits
 	refused         uint8     // kinds of state that are not sent, as bits in the order of kinds
@@ -170,6 +172,8 @@ func (a *attempt) after(err *llm.Error, req *llm.Request) habits {
 	case err.Status == http.StatusNotFound && !strings.Contains(text, "item with id"):
 	case has(text, "thought_signature", "thoughtsignature", "thought signature"):
 		h.placeholders = h.placeholders || hasCalls(req)
+	case !h.tools && rest.RefusesHistory(err, req):
+		h.tools = true
 	case !h.alternates && has(text, "after role 'tool'", "after role 'user'", "roles must alternate"):
 		h.alternates = true
 	case !h.shortIDs && hasCalls(req) && refusesIDs(text):

@@ -143,6 +143,30 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
+// A conversation with calls that goes on without tools keeps those that it has called, where a server wants that; none may be called.
+func TestHistoryWithoutTools(t *testing.T) {
+	for _, why := range []string{
+		"The toolConfig field must be defined when using toolUse and toolResult content blocks.",
+		"Requests which include `tool_use` or `tool_result` blocks must define tools.",
+		"Bedrock doesn't support tool calling without `tools=` param specified.",
+	} {
+		for _, api := range []openai.API{openai.APIChat, openai.APIResponses} {
+			var sent []string
+			c := openai.New("m", &openai.Options{API: api, BaseURL: "http://llm.test", HTTPClient: memhttp.Serve(t, refusing(t, &sent, `!"tools"`, why))})
+			req := called()
+			req.Tools = nil
+			for range 2 {
+				if _, err := llm.Generate(t.Context(), c, req); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(sent) != 3 || strings.Count(sent[2], `"parameters"`) != 1 || !strings.Contains(sent[2], `"tool_choice":"none"`) {
+				t.Errorf("%s: sent %q", why, sent)
+			}
+		}
+	}
+}
+
 // A note behind results, or a second prompt, is no reason to lose the turn where roles must alternate.
 func TestRolesAlternate(t *testing.T) {
 	for _, why := range []string{"Unexpected role 'user' after role 'tool'", "Conversation roles must alternate user/assistant/user/assistant/..."} {

@@ -33,7 +33,8 @@ type turn struct {
 	calls    calls
 	state    attached
 	answer   answer
-	how      attempt // of the last request
+	sent     *llm.Request // req, as it was sent
+	how      attempt      // of the last request
 	attempts int
 	usage    usage  // the last that was told
 	model    string // as the server calls it, fit to be shown
