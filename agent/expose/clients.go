@@ -188,6 +188,15 @@ func (t *clients) name(u *clientSession, by table, id string) {
 	}
 }
 
+// unname has no request find a client by its session any more.
+func (t *clients) unname(u *clientSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.found[bySession][u.row.id] == u {
+		delete(t.found[bySession], u.row.id)
+	}
+}
+
 // hasName reports whether a client has an ID.
 func (t *clients) hasName(u *clientSession) bool {
 	t.mu.Lock()

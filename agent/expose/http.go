@@ -40,6 +40,13 @@ func (f *Front) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(ids) == 1 {
 		if u := f.clients.find(bySession, ids[0], principalOf(r)); u != nil {
 			defer f.clients.done(u)
+			if r.Method == http.MethodDelete {
+				w = &headWriter{ResponseWriter: w, head: func(status int) {
+					if status == http.StatusNoContent { // from now on the session is not there, also while its client ends
+						f.clients.unname(u)
+					}
+				}}
+			}
 			u.server.Handler().ServeHTTP(w, r)
 			return
 		}
