@@ -40,7 +40,7 @@ func TestBadCallsAreAnswered(t *testing.T) {
 				if api == "ollama" {
 					model = ollama.New("m", &ollama.Options{Host: srv.URL})
 				}
-				rt := openNow(t, &agent.Options{Model: model, Tools: []agent.Tool{double}})
+				rt := open(t, &agent.Options{Model: model, Tools: []agent.Tool{double}})
 				res, err := start(t, rt, "r1").Wait(t.Context())
 				if err != nil || res.Text != "ok" || res.ToolCalls != 1 || len(script.Chats()) != 2 {
 					t.Fatalf("got %+v, %v after %d requests", res, err, len(script.Chats()))

@@ -19,18 +19,14 @@ import (
 // bubble runs f in a bubble of virtual time.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	synctest.Test(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Second) }) // virtual: what is asleep when the runtimes have closed ends
+		f(t)
+	})
 }
 
 // open opens a runtime that must close cleanly when the test ends.
 func open(t *testing.T, opts *agent.Options) *agent.Runtime {
-	t.Helper()
-	t.Cleanup(func() { time.Sleep(time.Second) }) // virtual: what is asleep in the bubble ends
-	return openNow(t, opts)
-}
-
-// openNow is open outside of a bubble, where nothing is left to sleep.
-func openNow(t *testing.T, opts *agent.Options) *agent.Runtime {
 	t.Helper()
 	rt, err := agent.Open(t.Context(), opts)
 	if err != nil {

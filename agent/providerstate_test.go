@@ -53,7 +53,7 @@ func TestProviderState(t *testing.T) {
 			needs := []agent.Tool{agent.NeedsApproval(double)}
 			var asked atomic.Int32
 			second := make(chan struct{})
-			first := openNow(t, &agent.Options{Store: s, Model: model, Tools: needs, OnAsk: func(ctx context.Context, _ agent.Ask) (agent.Decision, error) {
+			first := open(t, &agent.Options{Store: s, Model: model, Tools: needs, OnAsk: func(ctx context.Context, _ agent.Ask) (agent.Decision, error) {
 				if n := asked.Add(1); n <= 2 { // the calls of the first turn
 					return agent.Accept(), nil
 				} else if n == 3 {
@@ -68,7 +68,7 @@ func TestProviderState(t *testing.T) {
 				t.Fatal(err)
 			}
 			accepts := func(context.Context, agent.Ask) (agent.Decision, error) { return agent.Accept(), nil }
-			other := openNow(t, &agent.Options{Store: s, Model: model, Tools: needs, OnAsk: accepts})
+			other := open(t, &agent.Options{Store: s, Model: model, Tools: needs, OnAsk: accepts})
 			run, err := other.Resume(t.Context(), "r1", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +106,7 @@ func TestProviderStateOfAnother(t *testing.T) {
 				s := memory()
 				before, _ := refusing(t, from, twoCalls("1", "2"), twoCalls("3", "4"), llmtest.Say("no"))
 				after, script := refusing(t, to, twoCalls("5", "6"), twoCalls("7", "8"), llmtest.Say("ok"))
-				rt := openNow(t, &agent.Options{Store: s, Model: before, Tools: []agent.Tool{double}})
+				rt := open(t, &agent.Options{Store: s, Model: before, Tools: []agent.Tool{double}})
 				if _, err := start(t, rt, "r1").Wait(t.Context()); err != nil {
 					t.Fatal(err)
 				}

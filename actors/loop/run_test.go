@@ -111,7 +111,7 @@ func TestMistakesOfTheModel(t *testing.T) {
 		want       string // of the result
 		events     string
 	}{
-		{"nobody", "{}", "error: there is no tool \"nobody\". Of the 7 tools the nearest are: boom, ", "r"},
+		{"missing", "{}", "error: there is no tool \"missing\". Of the 7 tools the nearest are: nothing, ", "r"},
 		{"no_thing", "{}", "error: there is no tool \"no_thing\". Of the 7 tools the nearest are: nothing, ", "r"},
 		{"strict", "{}", "error: not called: the arguments do not fit the tool's schema: /n is missing", "r"},
 		{"fails", "[1]", "error: not called: the arguments are not one valid JSON object", "r"},

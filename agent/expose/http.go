@@ -42,7 +42,7 @@ func (f *Front) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			defer f.clients.done(u)
 			if r.Method == http.MethodDelete {
 				w = &headWriter{ResponseWriter: w, head: func(status int) {
-					if status == http.StatusNoContent { // from now on the session is not there, also while its client ends
+					if status == http.StatusNoContent { // the session ends with this answer, and its client a little later
 						f.clients.unname(u)
 					}
 				}}

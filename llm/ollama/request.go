@@ -62,7 +62,7 @@ func (s *Server) request(model string, req *llm.Request) (*chatRequest, error) {
 	if s.opts.KeepAlive != 0 {
 		body.KeepAlive = &api.Duration{Duration: s.opts.KeepAlive}
 	}
-	if req.ToolChoice != llm.ToolChoiceNone || hasCalls(req) { // calls that were made are of no tools else
+	if req.ToolChoice != llm.ToolChoiceNone || rest.HasCalls(req) { // calls that were made are of no tools else
 		for _, t := range req.Tools {
 			tool, err := narrow(t)
 			if err != nil {
@@ -86,18 +86,6 @@ func (s *Server) request(model string, req *llm.Request) (*chatRequest, error) {
 		}
 	}
 	return body, nil
-}
-
-// hasCalls reports whether the conversation has any.
-func hasCalls(req *llm.Request) bool {
-	for _, m := range req.Messages {
-		for _, c := range m.Content {
-			if _, ok := c.(*mcp.ToolUseContent); ok {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // encode appends a message as the API has it, behind a comma if it is not the first.

@@ -117,7 +117,7 @@ type Client struct {
 	secrets []string                 // what no error shows
 	tools   atomic.Pointer[toolList] // the last
 	address *url.URL                 // the server; an empty one if the base URL is not valid
-	learned learned
+	learned learned                  // what its models want and refuse
 }
 
 var _ llm.Model = (*Client)(nil)

@@ -171,12 +171,12 @@ func (a *attempt) after(err *llm.Error, req *llm.Request) habits {
 		h.unthinking = h.unthinking || len(req.Tools) > 0
 	case err.Status == http.StatusNotFound && !strings.Contains(text, "item with id"):
 	case has(text, "thought_signature", "thoughtsignature", "thought signature"):
-		h.placeholders = h.placeholders || hasCalls(req)
+		h.placeholders = h.placeholders || rest.HasCalls(req)
 	case !h.tools && rest.RefusesHistory(err, req):
 		h.tools = true
 	case !h.alternates && has(text, "after role 'tool'", "after role 'user'", "roles must alternate"):
 		h.alternates = true
-	case !h.shortIDs && hasCalls(req) && refusesIDs(text):
+	case !h.shortIDs && rest.HasCalls(req) && refusesIDs(text):
 		h.shortIDs = true
 	case strings.Contains(text, kindReasoningContent) && !h.empty && a.lacksReasoning(req):
 		h.empty = true
@@ -208,7 +208,7 @@ func (a *attempt) without(h *habits, text string, req *llm.Request) {
 		switch {
 		case f.field == fieldLimit && has(text, tooLarge...):
 			h.omit |= f.field
-		case !has(text, unsupported...): // a wrong value is for the caller to know of
+		case !has(text, unsupported...): // the value is wrong: the caller sees the error
 		case f.field == fieldLimit && a.api == APIChat && !h.otherLimit:
 			h.otherLimit = true
 		default:

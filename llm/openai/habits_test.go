@@ -194,7 +194,7 @@ func TestRolesAlternate(t *testing.T) {
 	}
 }
 
-// A value that is wrong is for the caller to know of, and so is a model that is not there.
+// The caller sees an error if a value is wrong, or if the model does not exist.
 func TestRefusalsThatStay(t *testing.T) {
 	three := 3.0
 	for _, tt := range []struct {

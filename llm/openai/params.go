@@ -1,11 +1,10 @@
 package openai
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
 
 // sends reports whether an optional field is sent, and notes that it is.
@@ -56,16 +55,7 @@ func (c *Client) oneCall(a *attempt) bool { return c.opts.OneCall && a.sends(fie
 // sendsTools reports whether tools are sent. With "none" chat completions have them only where the conversation has calls, which
 // some servers refuse to see without them.
 func (c *Client) sendsTools(req *llm.Request, a *attempt) bool {
-	return len(req.Tools) > 0 && (req.ToolChoice != llm.ToolChoiceNone || a.api == APIResponses || hasCalls(req))
-}
-
-func hasCalls(req *llm.Request) bool {
-	return slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
-		return slices.ContainsFunc(m.Content, func(c mcp.Content) bool {
-			_, ok := c.(*mcp.ToolUseContent)
-			return ok
-		})
-	})
+	return len(req.Tools) > 0 && (req.ToolChoice != llm.ToolChoiceNone || a.api == APIResponses || rest.HasCalls(req))
 }
 
 // isOpenAI reports whether the server is OpenAI's own, which refuses max_tokens for its

@@ -35,11 +35,11 @@ type turn struct {
 	answer   answer
 	sent     *llm.Request // req, as it was sent
 	how      attempt      // of the last request
-	attempts int
-	usage    usage  // the last that was told
-	model    string // as the server calls it, fit to be shown
-	named    string // as the server calls it
-	reason   string // the finish reason, "" until one was seen
+	attempts int          // requests for the turn so far
+	usage    usage        // the last that was told
+	model    string       // as the server calls it, fit to be shown
+	named    string       // as the server calls it
+	reason   string       // the finish reason, "" until one was seen
 	refused  bool
 	cut      bool // at one of stops
 	assumed  bool // reason is

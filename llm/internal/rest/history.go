@@ -1,11 +1,22 @@
 package rest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
+
+// HasCalls reports whether the conversation has any.
+func HasCalls(req *llm.Request) bool {
+	return slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
+		return slices.ContainsFunc(m.Content, func(c mcp.Content) bool {
+			_, ok := c.(*mcp.ToolUseContent)
+			return ok
+		})
+	})
+}
 
 // RefusesHistory reports whether a server has refused a conversation because it has calls, and the request no tools.
 func RefusesHistory(err *llm.Error, req *llm.Request) bool {
@@ -15,7 +26,7 @@ func RefusesHistory(err *llm.Error, req *llm.Request) bool {
 	}
 	for _, words := range []string{"must be defined", "must define", "without `tools", "must be provided", "tools are required"} {
 		if strings.Contains(text, words) {
-			return len(toolsOf(req)) > 0
+			return HasCalls(req)
 		}
 	}
 	return false
